@@ -53,7 +53,7 @@ class BacktestSettings:
     pairs_a_knot: int = 50  # forecasts for each knot or bin of leads
     max_knots: int = 8  # knots or bins of leads
     rare: float = 0.1  # share of the rows; of channels that are seen less, more forecasts are kept
-    first_knot: float = 0.02  # quantile of the leads where the first knot lies
+    first_knot: float = 0.005  # quantile of the leads where the first knot lies
     max_windows: int = 1  # of a series whose beginning is not known
     rows_a_window: int = 40  # of longer series there are more windows
     window_share: float = 0.0  # of the rows of a series that windows have, and known ones at most

@@ -1,9 +1,11 @@
 """Ridge regression of each channel on what is known of the past of all channels.
 
 The regression corrects the last value of a channel or the forecast of the mixed model, by the last
-values of all channels and by means of their past that forget. It is *direct*: each lead has its own
-coefficients. Values are in standard deviations from the mean of their channel, leads in typical
-gaps.
+values of all channels and by means of their past that forget. With few channels there are further
+features, if cross-validation finds them worthwhile: products, and the latest changes of the channel
+itself, as the oldest value of a moving average leaves it next. The regression is *direct*: each
+lead has its own coefficients. Values are in standard deviations from the mean of their channel,
+leads in typical gaps.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 from skpolyode.ensemble.backtest import are_known, nearness
 from skpolyode.ensemble.member import Asked, Lesson, Member
 from skpolyode.ensemble.records import NEGLIGIBLE
+from skpolyode.panel import series_index
 from skpolyode.panel.select import last_seen_rows
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
@@ -33,7 +36,8 @@ class RidgeSettings:
     """
 
     max_channels: int = 48  # with more, features come from the channel itself only
-    max_channels_in_products: int = 6  # with more, there are no products of features
+    few_channels: int = 6  # with more, there are no products of features, and no single changes
+    n_changes: int = 20  # latest ones of a channel, each from one observation to the next
     clip: float = 5.0  # standard deviations; features further out count as being there
     clip_driven: float = 20.0  # the same of responses to inputs, as impulses may be rare
     strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # forecasts that speak for 0
@@ -58,11 +62,13 @@ class DirectRidge(Member):
     coefficients : float64 ndarray of shape (D, J, F + 1)
         Of the standardised features, and a constant.
     with_products : bool
-        Whether the features include products of last values and latest changes.
+        Whether the features include products of last values and of changes from means.
+    with_changes : bool
+        Whether they include the latest changes of the channel.
     strength : float
         Of the penalty, in forecasts that speak for 0.
     n_driven : int
-        Number of responses to inputs; those when a channel was last observed are known of it.
+        Number F of responses to inputs; those when a channel was last observed are known of it.
     """
 
     leads: np.ndarray
@@ -71,6 +77,7 @@ class DirectRidge(Member):
     bases: np.ndarray
     coefficients: np.ndarray
     with_products: bool
+    with_changes: bool
     strength: float
     n_driven: int
 
@@ -82,18 +89,19 @@ class DirectRidge(Member):
         """Fit ridge regressions at the knots: to all series, then without each fold of them.
 
         Cross-validation over these folds chooses the strength and, with few channels, whether the
-        features include products: by the share that remains of the squared error of the last value,
-        a mean over channels and leads. There are no regressions where none is better than that.
+        features include products and changes: by the share that remains of the squared error of the
+        last value, a mean over channels and leads. There are no regressions where none is better
+        than that.
         """
         sample, leads = lesson.sample, lesson.knots
         own_leads = sample.leads
         known = are_known(own_leads, sample.actual)
         if not (len(leads) and known.any()):
             return []
-        few = known.shape[1] <= _SETTINGS.max_channels_in_products
-        before = cls.known_at(sample.rows, sample.origins)[sample.origin]
+        few = known.shape[1] <= _SETTINGS.few_channels
+        latest = cls.known_at(sample.rows, sample.origins)[sample.origin]
         asked = Asked(sample.elapsed, sample.driven, sample.records, leads[-1], lesson.base)
-        features, of_last, channels = _Features.of(asked, before, few), [], []
+        features, of_last, channels = _Features.of(asked, latest, few, few), [], []
         for j, rows in enumerate(known.T):
             x, simple = features.of_channel(j, rows)
             n = max(len(x), 1)
@@ -116,28 +124,45 @@ class DirectRidge(Member):
         choice, best = np.unravel_index(share.argmin(), share.shape)
         best_of = zip(*(own[choice] for own in channels), strict=True)
         centre, scale, bases, found, _ = map(np.stack, best_of)
-        what = bool(choice), _SETTINGS.strengths[best], sample.driven.shape[1]
+        what = choice in (1, 3), choice in (2, 3), _SETTINGS.strengths[best], sample.driven.shape[1]
         folds = range(bases.shape[1])
         return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *what) for k in folds]
 
     def start(self, n_series: int, n_channels: int) -> np.ndarray:
-        """Responses (n, D, F) of 0."""
-        return np.zeros((n_series, n_channels, self.n_driven))
+        """Responses of 0, and no values, (n, D, F + K)."""
+        nothing = np.full((n_series, n_channels, _n_recent(n_channels)), np.nan)
+        return np.concatenate([np.zeros((n_series, n_channels, self.n_driven)), nothing], axis=-1)
 
     @staticmethod
     def known_at(rows: Standardised, asked: np.ndarray) -> np.ndarray:
-        """Responses (n, D, F) when the channels were last observed, or 0."""
-        latest = last_seen_rows(rows.values, rows.offsets)[asked]
-        return np.where((latest < 0)[..., None], 0.0, rows.driven[latest])
+        """Responses when channels were last observed, and their K last values: (n, D, F + K).
+
+        The first value stands for those before it.
+        """
+        seen, channels = last_seen_rows(rows.values, rows.offsets), np.arange(rows.values.shape[1])
+        first, latest = rows.offsets[series_index(rows.offsets)[asked], None], seen[asked]
+        recent = [np.empty((*latest.shape, 0))]
+        unseen = (latest < 0)[..., None]
+        driven = np.where(unseen, 0.0, rows.driven[latest])
+        for _ in range(_n_recent(len(channels))):
+            recent.append(np.where(unseen, np.nan, rows.values[latest, channels][..., None]))
+            before = np.where(latest > first, seen[latest - 1, channels], -1)
+            latest = np.where(before < 0, latest, before)
+        return np.concatenate([driven, *recent], axis=-1)
 
     def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
-        """Responses (n, D, F), new where a channel is observed."""
-        return np.where(np.isnan(rows.values)[..., None], known, rows.driven[:, None])
+        """Responses and last values (n, D, F + K), new where a channel is observed."""
+        value, driven = rows.values[..., None], rows.driven[:, None]
+        driven = np.broadcast_to(driven, (*rows.values.shape, driven.shape[-1]))
+        older = known[..., self.n_driven : -1]
+        new = [driven, value, np.where(np.isnan(older), value, older)]
+        new = np.concatenate(new, axis=-1)[..., : known.shape[-1]]  # with many channels, no values
+        return np.where(np.isnan(value), known, new)
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Forecasts (n, D); leads stop at the longest one of the regression."""
         asked = asked._replace(longest=self.leads[-1])
-        features = _Features.of(asked, known, self.with_products)
+        features = _Features.of(asked, known, self.with_products, self.with_changes)
         since = asked.records.time_since(asked.elapsed[:, None])
         found = np.full(since.shape, np.nan)
         for j, coefficients in enumerate(self.coefficients):
@@ -213,14 +238,16 @@ class _Features(NamedTuple):
     n_values: np.ndarray  # (n, D), 1 at least
     elapsed: np.ndarray  # (n,)
     levels: np.ndarray  # (n, D, 8): last values, and from there to means, of all and over spans
+    changes: np.ndarray  # (n, D, K - 1): between last values, the latest first; few channels only
     shared: np.ndarray  # (n, S): of all channels
     before: np.ndarray  # (n, D, F): responses to inputs when the channels were last observed
     driven: np.ndarray  # (n, F): at the times that are forecast
     n_products: int  # of the shared features, the last ones
 
     @classmethod
-    def of(cls, asked: Asked, before: np.ndarray, with_products: bool) -> Self:
+    def of(cls, asked: Asked, known: np.ndarray, with_products: bool, with_changes: bool) -> Self:
         elapsed, driven, records, longest, base = asked
+        before, recent = np.split(known, [driven.shape[1]], axis=-1)
         since = records.time_since(elapsed[:, None])
         latest = records.last_time.max(axis=1, initial=0.0)
         elapsed = np.minimum(elapsed, latest + longest)  # all is held from there on
@@ -241,7 +268,8 @@ class _Features(NamedTuple):
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((n, 0)), *shared])
         own = simple, since, np.maximum(records.n_values, 1), np.maximum(elapsed, 0.0)
-        return cls(*own, levels, shared, before, driven, n_products)
+        changes = -np.diff(recent if with_changes else recent[..., :1], axis=-1)
+        return cls(*own, levels, changes, shared, before, driven, n_products)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""
@@ -253,18 +281,30 @@ class _Features(NamedTuple):
         own += [np.log1p(self.since[rows, channel]), np.log1p(self.elapsed[rows])]
         before = self.before[rows, channel]
         own += [simple[:, _MIXED] - simple[:, _LAST], self.shared[rows]]
+        own += [self.changes[rows, channel]]
         return np.column_stack([*own, before, self.driven[rows] - before]), simple
 
     def choices(self, n_features: int) -> list[np.ndarray]:
-        """Positions of the features without products, and with them if there are any."""
+        """Positions of the features.
+
+        With few channels: of those without products and changes, then with products, with changes,
+        and with both.
+        """
         every, stop = np.arange(n_features), n_features - self.n_driven
-        plain = np.delete(every, np.arange(stop - self.n_products, stop))
-        return [plain, every] if self.n_products else [every]
+        middle = stop - self.changes.shape[-1]
+        start = middle - self.n_products
+        left_out = slice(start, stop), slice(middle, stop), slice(start, middle), slice(0)
+        return [np.delete(every, out) for out in left_out] if self.n_products else [every]
 
     @property
     def n_driven(self) -> int:
         """How many features of a channel, the last ones, tell of inputs."""
         return 2 * self.driven.shape[1]
+
+
+def _n_recent(n_channels: int) -> int:
+    """Number K of last values that are known of each channel."""
+    return 1 + _SETTINGS.n_changes if n_channels <= _SETTINGS.few_channels else 0
 
 
 def _standardised(
