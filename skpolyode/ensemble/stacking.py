@@ -185,8 +185,11 @@ def learn_stacking(
     backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], names, _anchored(model, start))]
-    if leads[0] > 1.0:  # after a typical gap the last value says no more than it does then
-        early, leads = [*early, weights[:, :1]], np.concatenate([[1.0], leads])
+    # After a typical gap the last value says no more than it does then. Where much shorter leads
+    # are known, it says no more well before the shortest.
+    settled = 1.0 if leads[0] > 1.0 else SETTINGS.settled * leads[0]
+    if not 0.5 <= leads[0] <= 1.0:
+        early, leads = [*early, weights[:, :1]], np.concatenate([[settled], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
     if tested is None and not by_folds:
         whole = learn_members(model, trained, rng, seasons)

@@ -681,6 +681,19 @@ def test_after_a_typical_gap_the_last_value_says_no_more_than_then():
     assert (own.weights[:, 0] != own.weights[:, 1]).any()
 
 
+def test_noisy_values_that_are_measured_again_at_once_are_not_repeated():
+    """Of levels under noise, every fifth row comes soon after the one before."""
+    rng, n_rows = np.random.default_rng(0), 15
+    gaps = np.where(np.arange(n_rows) % 5 == 2, 0.02, rng.uniform(0.8, 1.2, (120, n_rows)))
+    levels = rng.standard_normal((120, 1)) + rng.standard_normal((120, n_rows))
+    panel = Panel.from_series(list(zip(np.cumsum(gaps, axis=1), levels, strict=True)))
+    parts = panel[:60], panel[60:], np.random.RandomState(0)
+    own = learn_stacking(Clairvoyant.of(panel, noise=9.0), *parts)[0]
+    weights = weights_at(own, [0.0, 0.002, 0.02, 1.0])
+    assert weights[0, [LAST, RUN]].sum() == pytest.approx(1.0)
+    assert (weights[1:, [LAST, RUN]].sum(axis=1) < 0.4).all()  # a third weighs level and value best
+
+
 def test_jumps_that_no_held_out_series_has_count():
     """Every fifth series jumps, and only the run knows; none of the forty held-out ones does."""
     t, rng = np.arange(8.0), np.random.default_rng(0)
