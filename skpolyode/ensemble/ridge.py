@@ -146,7 +146,7 @@ class DirectRidge(Member):
         driven = np.where(unseen, 0.0, rows.driven[latest])
         for _ in range(_n_recent(len(channels))):
             recent.append(np.where(unseen, np.nan, rows.values[latest, channels][..., None]))
-            before = np.where(latest > first, seen[latest - 1, channels], -1)
+            before = np.where(latest > first, seen[np.maximum(latest - 1, 0), channels], -1)
             latest = np.where(before < 0, latest, before)
         return np.concatenate([driven, *recent], axis=-1)
 

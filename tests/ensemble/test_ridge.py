@@ -176,6 +176,10 @@ def test_latest_changes_grow_row_by_row():
     seen = values[:n_rows, 0][~np.isnan(values[:n_rows, 0])][::-1]
     expected = np.append(seen, [seen[-1]] * 21)[:21]
     np.testing.assert_array_equal(known[0, 0, 1:], expected)
+    one_row = rows_of(np.zeros(1), np.array([[2.0, np.nan]]), np.array([0, 1]))
+    known = own.known_at(one_row, np.zeros(1, dtype=int))[0]
+    np.testing.assert_array_equal(known[0, -21:], 2.0)
+    assert np.isnan(known[1, -21:]).all()
 
 
 def test_each_lead_is_of_the_knots_around_it():
