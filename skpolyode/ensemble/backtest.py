@@ -53,7 +53,7 @@ class BacktestSettings:
     pairs_a_knot: int = 50  # forecasts for each knot or bin of leads
     max_knots: int = 8  # knots or bins of leads
     rare: float = 0.1  # share of the rows; of channels that are seen less, more forecasts are kept
-    first_knot: float = 0.005  # quantile of the leads where the first knot lies
+    first_knot: float = 0.02  # quantile of the leads where the first knot lies; next rows have one
     max_windows: int = 1  # of a series whose beginning is not known
     rows_a_window: int = 40  # of longer series there are more windows
     window_share: float = 0.0  # of the rows of a series that windows have, and known ones at most
@@ -313,7 +313,8 @@ def knots_of(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
     leads = leads[are_known(leads, actual)]
     if not len(leads):
         return leads
-    first, last = np.quantile(leads, _SETTINGS.first_knot), leads.max()
+    last, next_row = leads.max(), max(leads.min(), 1.0)  # of long regular series few leads are one
+    first = min(np.quantile(leads, _SETTINGS.first_knot), next_row)
     n_knots = int(np.clip(len(leads) // _SETTINGS.pairs_a_knot, 1, _SETTINGS.max_knots))
     return np.unique(np.geomspace(first, last, n_knots)) if n_knots > 1 else np.array([last])
 

@@ -808,7 +808,7 @@ def test_units_and_the_origin_of_time_make_no_difference():
         train, test = (Panel(p.times, p.values * scale, p.offsets) for p in (train, test))
         asked = [[times[-1] + stretch * k for k in (0.5, 3, 20)] for times, _ in test]
         found.append(model.fit(train).forecast(test, asked).values / scale)
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4, atol=1e-4)
 
 
 def test_a_walk_that_has_left_the_range_of_training_is_not_called_back():
