@@ -40,6 +40,7 @@ from benchmarks.real.sets import SETS, Answer, Fold, dealt, variances
 from benchmarks.units import Units, gaps
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.records import Records
+from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Standardised as InUnits
 
 LEADS, ORIGINS = (1, 2, 4, 8, 16), 8
@@ -67,10 +68,10 @@ def first_fold(name: str, folder: Path) -> Fold:
 
 def some_origins(panel: Panel, n_rows: int) -> Questions:
     """Up to 8 origins of each series, of which the row `n_rows` later is asked for."""
-    asked, rng = nth_row(n_rows)(panel), np.random.default_rng(0)
-    series = np.searchsorted(panel.offsets, asked.origin, side="right") - 1
-    asked, series = asked.at(second := asked.origin > panel.offsets[series]), series[second]
-    order = np.lexsort((rng.random(len(series)), series))
+    asked, series = nth_row(n_rows)(panel), series_of_rows(panel)
+    asked = asked.at(asked.origin > panel.offsets[series[asked.origin]])
+    series = series[asked.origin]
+    order = np.lexsort((np.random.default_rng(0).random(len(series)), series))
     first = np.searchsorted(series[order], series[order])
     return asked.at(np.sort(order[np.arange(len(order)) - first < ORIGINS]))
 
