@@ -7,7 +7,7 @@
 # make docs         the documentation, in docs/_build/html, and a check of its pages
 # make docs-outputs what the code of README and guides prints and draws, written into the pages
 # make docs-tables  tables of the documentation, into its pages; QUICK=1: does every command work?
-# make peers        packages of others in .venv-peers (2 GB), for the tables of docs/peers.md
+# make peers        packages of others in .venv-peers (2 GB), for the tables of docs/benchmarks.md
 # make package      wheel and source archive in dist/, each installed and tried in an empty place
 # make release-check  `package` and `test-oldest`, what the archives hold, and their types
 # make clean        remove all that these targets made
@@ -107,7 +107,7 @@ $(PEERS)/peers.stamp: pyproject.toml $(PEERS_LIST)
 	touch $@
 
 peers: $(PEERS)/peers.stamp
-	@echo "$(PEERS)/bin/python -m benchmarks.peers_code.NAME --help; see docs/peers.md"
+	@echo "$(PEERS)/bin/python -m benchmarks.peers_code.NAME --help; see docs/benchmarks.md"
 
 # Installed twice, from each archive, where nothing else is.
 EMPTY := $(VENV)/empty

@@ -1,13 +1,13 @@
 """Commands whose tables the documentation shows.
 
     PYTHONPATH=. python docs/table_commands.py --quick   small runs: does every command work?
-    PYTHONPATH=. python docs/table_commands.py   the tables, into pages or files
+    PYTHONPATH=. python docs/table_commands.py   the tables, into docs/tables or --output
     PYTHONPATH=. python docs/table_commands.py --only noise path   some of them
 
-With ``--quick`` nothing is written. Otherwise what a command printed goes into a page of the
-documentation, between the lines ``<!-- table NAME -->`` and ``<!-- end of table -->``, below the
-command itself, the commit and the date. Where no page has these lines it goes into a file, to be
-copied. Commands that need real data sets are left out unless ``--data`` names their folder.
+With ``--quick`` nothing is written. Otherwise what a command printed goes into the file of
+``docs/tables`` that pages include, below a line with the command, the commit and the date. Where
+there is no such file it goes into the folder ``--output``, to be looked at. Commands that need real
+data sets are left out unless ``--data`` names their folder.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.paper.page import fill_between
-
 ROOT = Path(__file__).resolve().parents[1]
+SHOWN = ROOT / "docs" / "tables"  # what pages include
 FOLDERS = {"--data", "--out", "--output", "--repositories"}  # whose folders are anybody's
 
 
@@ -130,11 +129,21 @@ TABLES = {
     "physionet_forecasts": Table(
         "physionet_forecasts", quick="--splits 1 --stays 200 --rows PolyODE", needs_data=True
     ),
-    "real": Table("real", quick="--folds 1 --only pbcseq", needs_data=True),
+    **{
+        f"real_{part}": Table(
+            "real", f"--parts {part}", f"--parts {part} --folds 1 --only pbcseq", needs_data=True
+        )
+        for part in ("forecasts", "hidden", "labels")
+    },
     "noise": Table(
         "noise",
         full="--n-series 200 --models auto --noise 0.1 0.3",
         quick="--systems van_der_pol --noise 0.1 --seeds 0 --n-series 40",
+    ),
+    "known_errors": Table(
+        "noise",
+        full="--noise 0.3 --spread 10 --seeds 0 --n-series 150 --models auto noisy told",
+        quick="--systems van_der_pol --noise 0.3 --spread 10 --seeds 0 --n-series 40",
     ),
     "light_curves": Table(
         "light_curves", full="--seeds 0", quick="--n-train 30 --n-test 5 --seeds 0"
@@ -145,7 +154,15 @@ TABLES = {
     "path": Table("path", full="--seed 0", quick="--n-series 60"),
     "path_labels": Table("path_labels", quick="--series 60"),
     "classification": Table(
-        "real_classification", full="--out {folder}", quick="--quick --out {folder}"
+        "real_classification",
+        full="--only Lorenz63 Synthetic Lorenz96 ItalyPowerDemand JapaneseVowels GunPoint "
+        "--draws 1 --out {folder}",
+        quick="--quick --out {folder}",
+    ),
+    "classification_shapes": Table(
+        "real_classification",
+        full="--only ArrowHead BasicMotions OSULeaf --draws 3 --out {folder}",
+        quick="--quick --out {folder}",
     ),
     "siblings": Table("siblings", quick="--epochs 1 --n-series 60 --model PolyODE --model S4"),
     "streaming": Table("streaming", quick="--series 100 --observations 500"),
@@ -184,9 +201,10 @@ def main() -> int:
         if not is_table:
             failed.append(name)
             print(done.stderr[-2000:], file=sys.stderr, flush=True)
-        elif not options.quick and not write(name, header(command) + done.stdout):
-            options.output.mkdir(parents=True, exist_ok=True)
-            (options.output / f"{name}.md").write_text(header(command) + done.stdout, "utf-8")
+        elif not options.quick:
+            folder = SHOWN if (SHOWN / f"{name}.md").is_file() else options.output
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.md").write_text(header(command) + done.stdout, "utf-8")
     return int(bool(failed))
 
 
@@ -197,16 +215,6 @@ def header(command: list[str]) -> str:
     pairs, today = itertools.pairwise(command), datetime.date.today().isoformat()
     words = ["FOLDER" if option in FOLDERS else word for option, word in pairs]
     return f"`{shlex.join(['python', *words])}` at {known.stdout.strip()}, {today}:\n\n"
-
-
-def write(name: str, printed: str, folder: Path = ROOT / "docs") -> bool:
-    """Write what was printed into the page that has lines for it, if there is one."""
-    marks = f"<!-- table {name} -->", "<!-- end of table -->"
-    for page in folder.glob("*.md"):
-        if f"{marks[0]}\n" in page.read_text("utf-8"):
-            fill_between(page, marks, [printed.strip(), ""])
-            return True
-    return False
 
 
 if __name__ == "__main__":

@@ -64,4 +64,4 @@ plt.show()
 # %%
 # What lies beyond the last observation is forecast, or held by lines. Any transformer of regular
 # series may take MiniRocket's place; on dense series lines do as well
-# (:doc:`/measured_classification`).
+# (:doc:`/benchmarks`).

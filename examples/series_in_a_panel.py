@@ -54,7 +54,7 @@ for ax, (name, data) in zip(axes.flat, sets.items(), strict=True):
 plt.show()
 
 # %%
-# Stays in a hospital, as the recipe of :doc:`/stays` reads them: some channels are hardly ever
+# Stays in a hospital, as the recipe of :doc:`/classification` reads them: some channels are hardly ever
 # measured, and slopes tell how a stay will end.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), sharex=True, layout="constrained")

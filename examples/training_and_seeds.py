@@ -23,7 +23,7 @@ settings = {"n_coefficients": 8, "max_epochs": N_EPOCHS}
 models = [PolyODETransformer(**settings, random_state=seed).fit(train) for seed in range(3)]
 
 # %%
-# The error of held-out series decides which weights are kept (:doc:`/training`).
+# The error of held-out series decides which weights are kept (:doc:`/theory`).
 
 TrainingDisplay.from_estimator(models[0])
 plt.show()

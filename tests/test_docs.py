@@ -22,13 +22,13 @@ EPOCHS = re.compile(r"max_epochs=\d+")
 TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PAGES = [page for page in TEXTS if BLOCK.search(page.read_text("utf-8"))]
 LONG = {"answers.md", "big_data.md", "classification.md", "forecasting.md", "getting_started.md"}
-LONG |= {"imputation.md", "index.md", "stays.md"}
+LONG |= {"imputation.md", "index.md"}
 RUNS = [pytest.param(page, "all", marks=pytest.mark.slow, id=f"{page.name}-all") for page in PAGES]
 RUNS += [pytest.param(page, "one", id=page.name) for page in PAGES if page.name not in LONG]
 # Tools of the pages: what code prints, and the commands of tables.
 sys.path.insert(0, str(ROOT / "docs"))
-names = ("outputs", "table_commands", "diagrams")
-outputs, tables, diagrams = map(importlib.import_module, names)
+names = ("outputs", "table_commands", "diagrams", "benchmark_summary", "transformer_matrix")
+outputs, tables, diagrams, summary, matrix = map(importlib.import_module, names)
 sys.path.pop(0)
 
 
@@ -106,7 +106,7 @@ def test_diagrams_are_those_of_their_script() -> None:
 
 def test_every_guide_opens_with_its_picture() -> None:
     pages = re.findall(r"^\w+$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.MULTILINE)
-    guides = [page for page in pages if not page.startswith(MEASURED) and page != "changelog"]
+    guides = [page for page in pages if page not in ("paper", "changelog")]
     openings = {page: opening_of(ROOT / "docs" / f"{page}.md") for page in guides}
     assert len(guides) > 20
     assert [page for page, text in openings.items() if "```{figure}" not in text] == []
@@ -126,7 +126,7 @@ COMMAND = re.compile(r"python -m benchmarks\.([a-z_]+(?:\.[a-z_]+)?)")
 
 
 def test_every_command_of_a_page_is_one_of_the_tables() -> None:
-    text = "\n".join(page.read_text("utf-8") for page in TEXTS)
+    text = "\n".join(page.read_text("utf-8") for page in (*TEXTS, *FILES))
     shown = set(COMMAND.findall(text))
     known = {table.script for table in tables.TABLES.values()}
     assert shown - OWN_CHECKS <= known
@@ -134,48 +134,104 @@ def test_every_command_of_a_page_is_one_of_the_tables() -> None:
 
 
 def test_a_table_is_run(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path) -> None:
-    monkeypatch.setattr("sys.argv", ["table_commands.py", "--only", "structure", "real", "--quick"])
+    monkeypatch.setattr(
+        "sys.argv", ["table_commands.py", "--only", "structure", "real_labels", "--quick"]
+    )
     assert tables.main() == 0
     out = capsys.readouterr().out
     assert "structure: works" in out
-    assert "real: left out" in out
+    assert "real_labels: left out" in out
     broken = tables.Table("no_such_script")
     monkeypatch.setitem(tables.TABLES, "structure", broken)
     assert tables.main() == 1
 
 
-def test_a_table_goes_between_its_lines(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("a\n\n<!-- table path -->\nold\n<!-- end of table -->\n\nb\n", "utf-8")
-    assert tables.write("path", "`python x` at c, d:\n\n| 1 |\n", tmp_path)
-    new = "a\n\n<!-- table path -->\n\n`python x` at c, d:\n\n| 1 |\n\n<!-- end of table -->\n\nb\n"
-    assert page.read_text("utf-8") == new
+def test_a_table_goes_into_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert tables.header(["/bin/python3", "-m", "x", "--data", "/home/me"]).startswith(
         "`python -m x --data FOLDER` at "
     )
-    assert not tables.write("noise", "other", tmp_path)
-    assert page.read_text("utf-8") == new
-    page.write_text("<!-- table path -->\n\nnever ends\n", "utf-8")
-    with pytest.raises(ValueError, match="lacks the marks"):  # nothing of the page is lost
-        tables.write("path", "other", tmp_path)
-    assert "never ends" in page.read_text("utf-8")
+    shown, other = tmp_path / "shown", tmp_path / "other"
+    shown.mkdir()
+    monkeypatch.setattr(tables, "SHOWN", shown)
+    command = ["table_commands.py", "--only", "structure", "--output", str(other)]
+    monkeypatch.setattr("sys.argv", command)
+    monkeypatch.setitem(tables.TABLES, "structure", tables.Table("structure", "--static"))
+    tables.main()
+    text = (other / "structure.md").read_text("utf-8")  # no page shows it
+    assert text.startswith("`python -m benchmarks.structure --static` at ")
+    (shown / "structure.md").write_text("old", "utf-8")
+    (other / "structure.md").unlink()
+    tables.main()
+    assert (shown / "structure.md").read_text("utf-8").partition("\n")[2]
+    assert not (other / "structure.md").exists()
 
 
-def test_lines_for_a_table_are_of_a_table() -> None:
-    text = "\n".join(page.read_text("utf-8") for page in TEXTS)
-    names = re.findall(r"^<!-- table (.+) -->$", text, re.MULTILINE)
-    assert 0 < len(set(names) & set(tables.TABLES)) == len(set(names))
-    assert len(names) == text.count("<!-- end of table -->") == len(set(names))
+FILES = sorted((ROOT / "docs" / "tables").glob("*.md"))
+FROM_FILES = {"summary", "transformers"}  # by scripts of docs/, without a commit
+INCLUDED = re.compile(r"^```{include} tables/(\w+)\.md$", re.MULTILINE)
+HEADER = re.compile(r"`python -m benchmarks\.[^`]+` .*\b[0-9a-f]{7,8}\b.*, 20\d\d-\d\d-\d\d:\n\n")
+DECIMAL = re.compile(r"(?<![\w.])\d*\.\d")
+NOT_PROSE = re.compile(r"^```.*?^```$|`[^`]*`|\$[^$]*\$", re.DOTALL | re.MULTILINE)
 
 
-OWN_CHECKS = {"paper.mimic", "gradient_step"}
-MEASURED = ("measured_", "paper", "peers", "physiome", "real_data")
+def test_pages_include_every_table_file() -> None:
+    included = INCLUDED.findall("\n".join(page.read_text("utf-8") for page in TEXTS))
+    assert {path.stem for path in FILES} == set(included)
+    files = {path.stem: path.read_text("utf-8") for path in FILES}
+    assert [
+        name for name in files if name not in FROM_FILES and not HEADER.match(files[name])
+    ] == []
+    for name in included:  # a figure stands on one page; two parts of a file may
+        assert included.count(name) == 1 + ("<!--" in files[name]), name
+
+
+def typed_figures(text: str) -> list[str]:
+    """Lines of a page with a decimal number in prose or in a table that is not from a file."""
+    prose = NOT_PROSE.sub("", text).splitlines()
+    return [line for line in prose if DECIMAL.search(line)]
+
+
+def test_figures_of_benchmarks_are_from_files() -> None:
+    assert typed_figures((ROOT / "docs" / "benchmarks.md").read_text("utf-8")) == []
+    paper = (ROOT / "docs" / "paper.md").read_text("utf-8")
+    assert [line for line in typed_figures(paper) if line.startswith("|")] == []
+
+
+def test_typed_figures_are_noticed() -> None:
+    text = "an error of 0.28\n\n| a | .3 |\n\n`0.5` and 5 %\n\n```text\n0.1\n```\n"
+    assert typed_figures(text) == ["an error of 0.28", "| a | .3 |"]
+
+
+def test_tables_from_other_files_are_those_of_their_scripts() -> None:
+    written = {path.stem: path.read_text("utf-8") for path in FILES}
+    assert written["summary"] == summary.summary()
+    assert written["transformers"] == matrix.matrix()
+
+
+def test_a_task_is_compared_with_the_best_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "`x`:\n\n| set | k | PolyODE | lines | mean | CPU s |\n|-|-|-|-|-|-|\n"
+    text += "| a | 1 | **0.5** | 0.25 (0.2 to 0.3) | 1 000 | 7 |\n"
+    (tmp_path / "toy.md").write_text(text, "utf-8")
+    monkeypatch.setattr(summary, "TABLES", tmp_path)
+    task = summary.Task("t", "d", "toy/set", "a, 1", "PolyODE", across=True, keys=2)
+    found = summary.result(task)
+    assert found[:3] == ("0.5", "0.25", "lines")
+    assert (found.ratio, found.verdict) == (2, "worse")
+    found = summary.result(task._replace(is_score=True))
+    assert (found.name, found.verdict) == ("mean", "worse")
+    with pytest.raises(ValueError, match="has no table that starts with 'no'"):
+        summary.cells_of("toy/no")
+
+
+OWN_CHECKS = {"paper.mimic", "gradient_step", "glucose"}
+WORDS = {"README.md": 2000, "benchmarks.md": 2000, "theory.md": 3000}
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_guides_are_short(page: Path) -> None:
-    most = 2000 if page.name == "README.md" else 1500
-    assert page.name.startswith(MEASURED) or len(page.read_text("utf-8").split()) <= most
+    assert len(page.read_text("utf-8").split()) <= WORDS.get(page.name, 1500)
 
 
 DEEP = {"extending.md", "extending_models.md"}  # recipes for those who add to the package

@@ -9,8 +9,7 @@ observations, and at a fifth of the hours of the test stays that the embedding h
 Forecasts: hours 19 to 23, given hours 0 to 18. The published forecasts are of hours 0 to 18 before
 any observation is seen; their error is about the variance.
 
-Each process holds the file's tables in memory, several GB. Without --quick, docs/paper.md is
-written anew.
+Each process holds the file's tables in memory, several GB.
 """
 
 from __future__ import annotations
@@ -52,7 +51,6 @@ def main() -> None:
         for row in rows
     ]
     make_table(
-        "mimic",
         cells,
         lambda store: setting_table(summarise(cells, store), MIMIC, rows, COLUMNS, PAPER_COLUMNS),
         arguments,

@@ -1,4 +1,4 @@
-"""Compute the cells of a table that are not in the store yet, and write the table down."""
+"""Compute the cells of a table that are not in the store yet, and print the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from joblib import Parallel, delayed, parallel_config
 from tqdm import tqdm
 
-from benchmarks.paper.page import PAGE, fill
 from benchmarks.paper.store import Store
 from benchmarks.paper.tables import Job
 from skpolyode.threads import one_thread
@@ -27,21 +26,14 @@ def parser(description: str, n_jobs: int, rows: list[str]) -> argparse.ArgumentP
 
 
 def make_table(
-    name: str,
-    jobs: Sequence[Job],
-    report: Callable[[Store], list[str]],
-    arguments: argparse.Namespace,
-    is_whole: bool = True,
+    jobs: Sequence[Job], report: Callable[[Store], list[str]], arguments: argparse.Namespace
 ) -> None:
-    """Compute, print, and write into the page unless it was a quick or partial run."""
+    """Compute what is missing, and print."""
     store = Store(arguments.output / "cells.jsonl")
     failures = run(jobs, store, arguments.jobs)
-    lines = report(store)
-    print("\n".join(lines))
+    print("\n".join(report(store)))
     if failures:
         sys.exit("\n".join(["these cells failed, and will be tried again:", *failures]))
-    if is_whole and not arguments.quick and not arguments.rows:
-        fill(PAGE, name, lines)
 
 
 def run(jobs: Sequence[Job], store: Store, n_jobs: int) -> list[str]:

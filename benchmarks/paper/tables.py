@@ -13,7 +13,6 @@ import pandas as pd
 
 from benchmarks.lines import heading, line
 from benchmarks.paper.cells import Setting
-from benchmarks.paper.page import folded
 from benchmarks.paper.rows import PUBLISHED
 from benchmarks.paper.store import Store
 
@@ -42,6 +41,11 @@ class Number(NamedTuple):
     def text(self, decimals: int) -> str:
         shown = [f"{part:.{decimals}f}" for part in self if not pd.isna(part)]
         return " ± ".join(shown)
+
+
+def folded(title: str, table: Sequence[str]) -> list[str]:
+    """A table that opens at a click on its title."""
+    return [f":::{{dropdown}} {title}", "", *table, ":::", ""]
 
 
 Summary = dict[tuple[Setting, str, str], Number]  # of setting, row and metric

@@ -6,7 +6,7 @@
 
 FOLDER holds the tables `eicu_mort_long.parquet`, `storms_long.parquet`, `pbcseq_long.parquet`,
 `wages_long.parquet` (columns id, time, channel, value) and, for PhysioNet 2012, its folder `set-a`
-with `Outcomes-a.txt`, or both in `physionet2012_set_a.tgz`; docs/real_data.md says where to get
+with `Outcomes-a.txt`, or both in `physionet2012_set_a.tgz`; benchmarks/NOTES.md says where to get
 them. Airline, lynx and uschange come with sktime.
 
 Prints a markdown table for each set: means over five folds of the series (or rolling origins of a

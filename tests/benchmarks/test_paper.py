@@ -15,7 +15,6 @@ from benchmarks.paper import runner
 from benchmarks.paper.beside import beside_paths, beside_the_paper, compared
 from benchmarks.paper.cells import QUICK, Cell, Setting, Size, cells, settings, with_clock
 from benchmarks.paper.mimic_cells import MimicCell
-from benchmarks.paper.page import PAGE, fill
 from benchmarks.paper.rows import all_rows
 from benchmarks.paper.simple import ChannelMean, LastValue
 from benchmarks.paper.store import Store
@@ -169,21 +168,13 @@ def test_run_resumes_and_tries_again_what_failed(tmp_path):
     assert ran == ["a", "fails", "b", "fails"]
 
 
-@pytest.mark.parametrize(
-    ("quick", "rows", "written"), [(False, None, True), (True, None, False), (False, ["a"], False)]
-)
-def test_only_a_complete_run_writes_the_page(tmp_path, monkeypatch, capsys, quick, rows, written):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- begin part -->\n<!-- end part -->\n")
-    monkeypatch.setattr(runner, "PAGE", page)
-    arguments = argparse.Namespace(quick=quick, rows=rows, jobs=1, output=tmp_path)
+def test_a_table_is_printed_with_what_failed(tmp_path, capsys):
+    arguments = argparse.Namespace(jobs=1, output=tmp_path)
     jobs = [Counted("a", [])]
-    runner.make_table("part", jobs, lambda store: [f"{len(store.results)} number"], arguments)
+    runner.make_table(jobs, lambda store: [f"{len(store.results)} number"], arguments)
     assert capsys.readouterr().out == "1 number\n"
-    assert ("1 number" in page.read_text()) == written
     with pytest.raises(SystemExit, match=r"these cells failed.*\n.*on purpose"):
-        runner.make_table("part", [Counted("fails", [])], lambda store: [], arguments)
-    assert ("1 number" in page.read_text()) == written
+        runner.make_table([Counted("fails", [])], lambda store: [], arguments)
 
 
 def test_store_survives_a_line_that_was_cut_short(tmp_path, monkeypatch):
@@ -251,24 +242,6 @@ def test_polyode_beside_the_best_interpolation():
     }
     entry = beside_paths(summary, [LORENZ96], list(errors))[-1]
     assert entry == "| Lorenz96, 0.3 | cubic | 0.2000 | 0.0100 | 20.0 |"
-
-
-def test_part_of_the_page_is_replaced(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- begin a -->\nold\n<!-- end a -->\nafter\n")
-    for text in ("new", "newest"):
-        fill(page, "a", [text])
-    assert page.read_text() == ("before\n<!-- begin a -->\n\nnewest\n<!-- end a -->\nafter\n")
-    with pytest.raises(ValueError, match=r"lacks the marks '<!-- begin b -->' and '<!-- end b"):
-        fill(page, "b", ["text"])
-
-
-@pytest.mark.parametrize("part", ["classification", "mimic"])
-def test_page_has_a_place_for_every_table(part, tmp_path):
-    copy = tmp_path / "page.md"
-    copy.write_text(PAGE.read_text("utf-8"), "utf-8")
-    fill(copy, part, ["a table"])
-    assert "a table" in copy.read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,194 @@
+"""The first table and the picture of *Benchmarks*, from the tables that benchmarks wrote.
+
+PYTHONPATH=. python docs/benchmark_summary.py   writes tables/summary.md, _static/benchmarks.svg
+
+No figure is typed here: a `Task` names a cell of a table in ``docs/tables``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+
+from benchmarks.lines import heading, line
+
+TABLES = Path(__file__).parent / "tables"
+PICTURE = Path(__file__).parent / "_static" / "benchmarks.svg"
+LEVEL = 0.05  # errors that differ by less are level, as are
+LEVEL_SCORE = 0.01  # scores
+COLOURS = {"better": "#1b7f4d", "level": "#777777", "worse": "#b3372f"}
+# Rows and columns that are of this package, or no measurements of a method here.
+OURS = "PolyODE|PanelImputer|Structural|crossing_times|learned path|channels and path|published"
+NO_RIVAL = re.compile(f"{OURS}|default is|^(stack|run|seed 1|run / best|stack / run|seeds)$")
+SPELLED = {
+    "boosting on causal features": "boosting",
+    "boosting, causal features": "boosting",
+    "last and mean, least squares": "least squares",
+    "linear path at common times + SVM": "straight lines, SVM",
+    "a compartment model with effects of each patient, written for the drug": "compartment model",
+}
+
+
+class Task(NamedTuple):
+    """A cell with our figure; the best of the others is in its column, or across its row."""
+
+    task: str
+    data: str
+    table: str  # file, and the first title of the table in it
+    row: str
+    column: str
+    measure: str = "squared error"
+    is_score: bool = False  # at most 1, and larger is better
+    across: bool = False
+    keys: int = 1  # columns that name a row
+
+
+class Result(NamedTuple):
+    """What the tables show for a task."""
+
+    ours: str
+    best: str
+    name: str
+    seconds: str
+    ratio: float  # of our error and that of the best other method
+    verdict: str
+
+
+HIDDEN, SINGLE, LABELS = "peers_hidden_cells", "peers_single", "peers_labels"
+FORECASTS, CURVES, CROSSINGS = "peers_forecasts", "peers_light_curves", "peers_crossings/s11"
+IMPUTER, FORECASTER = "PanelImputer(PolyODETransformer())", "StructuralForecaster()"
+OURS_HERE, CLASSIFIER, DRAWS = "PolyODETransformer()", "PolyODEClassifier()", ", three draws"
+FIRST, AUC, CYCLES = "squared error, first fold", "AUC, first fold", "timing error"
+SET = "classification/set, cells dropped, draws"
+ACCURACY = "PolyODEClassifier", "accuracy", True, True
+AHEAD = "rows_ahead/set"
+TASKS = (
+    Task("fill gaps", "wards (eICU)", f"{HIDDEN}/eicu", IMPUTER, FIRST),
+    Task("fill gaps", "physiology, LEN01", f"{HIDDEN}/LEN01", IMPUTER, FIRST),
+    Task("fill gaps", "physiology, LI01", f"{HIDDEN}/LI01", IMPUTER, FIRST),
+    Task("fill gaps", "storms, 70 % of rows", "real_hidden/set", "storms, 70 % of rows", "PolyODE",
+         across=True),
+    Task("fill gaps", "light curves, slow", f"{CURVES}/periods 4 to 12", OURS_HERE, "three draws",
+         "RMS error"),
+    Task("fill gaps", "light curves, quick", f"{CURVES}/periods 1 to 5", OURS_HERE, "three draws",
+         "RMS error"),
+    *(
+        Task("forecast half a series", f"physiology, {name}", f"{FORECASTS}/Physiome-ODE",
+             OURS_HERE, name)
+        for name in ("LEN01", "LEN02", "LI01", "PHI01", "KAR02", "MAL01")
+    ),
+    Task("forecast a day", "PhysioNet 2012", f"{FORECASTS}/24 to 24 h, thousandths", OURS_HERE,
+         "MSE, first split", "squared error, 1/1000"),
+    Task("forecast 3 rows", "PhysioNet 2012", f"{FORECASTS}/36 h to 3 rows, MSE", OURS_HERE,
+         "as they are, first split"),
+    Task("forecast 16 rows", "engines, s11", AHEAD, "FD001, 16", "stack", across=True, keys=2),
+    Task("forecast 12 h", "wards (eICU)", "real_forecasts/eICU", OURS_HERE, "12 h ahead"),
+    Task("forecast 48 h", "storm tracks", "real_forecasts/storms", OURS_HERE, "48 h, km",
+         "distance, km"),
+    Task("forecast one series", "airline, 4 to 12 rows", f"{SINGLE}/airline", FORECASTER + DRAWS,
+         "4 to 12 rows"),
+    Task("forecast one series", "lynx, 4 to 10 rows", f"{SINGLE}/lynx", FORECASTER + DRAWS,
+         "4 to 10 rows"),
+    Task("forecast one series", "uschange, 2 to 4 rows", f"{SINGLE}/uschange", FORECASTER,
+         "2 to 4 rows"),
+    Task("forecast one series", "load, smooth, 48 h", f"{SINGLE}/smooth", FORECASTER, "48 h"),
+    Task("forecast one series", "load, sharp, 48 h", f"{SINGLE}/sharp", FORECASTER, "48 h"),
+    Task("forecast with inputs", "phenobarbital", "doses/forecast", "PolyODE with the doses",
+         "phenobarbital", "RMS error, mg/l"),
+    Task("forecast a crossing", "engines, 30 rows", CROSSINGS, "crossing_times, 30 rows", CYCLES,
+         "error, cycles"),
+    Task("forecast a crossing", "engines, all rows", CROSSINGS, "crossing_times, all rows before",
+         CYCLES, "error, cycles"),
+    Task("classify", "Lorenz63", f"{LABELS}/Lorenz63", CLASSIFIER, "AUC", "AUC", True),
+    Task("classify", "storms", f"{LABELS}/storms", CLASSIFIER, "three folds", "AUC", True),
+    Task("classify", "death on wards (eICU)", f"{LABELS}/eicu", CLASSIFIER, AUC, "AUC", True),
+    Task("classify", "JapaneseVowels, half", SET, "JapaneseVowels, 50%, 1", *ACCURACY),
+    Task("classify", "ItalyPowerDemand, dense", SET, "ItalyPowerDemand, 0%, 1", *ACCURACY),
+)  # fmt: skip
+
+
+def cells_of(table: str, keys: int = 1) -> dict[tuple[str, str], str]:
+    """Cells of a table by row and column."""
+    file, _, title = table.partition("/")
+    text = (TABLES / f"{file}.md").read_text("utf-8")
+    found = re.search(rf"^\| {re.escape(title)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
+    if found is None:
+        raise ValueError(f"docs/tables/{file}.md has no table that starts with {title!r}.")
+    names, _, *rows = (
+        [cell.strip(" *`") for cell in text.strip("|").split("|")] for text in found[0].split("\n")
+    )
+    return {
+        (", ".join(row[:keys]), name): cell
+        for row in rows
+        for name, cell in zip(names[keys:], row[keys:], strict=False)
+    }
+
+
+def first_number(cell: str) -> str:
+    """The first number of a cell, empty if it has none."""
+    found = re.match(r"\d+(?:\.\d+)?", cell.replace(" ", ""))
+    return found[0] if found else ""
+
+
+def result(task: Task) -> Result:
+    """Our figure beside the best of the others, with the seconds of both."""
+    cells = cells_of(task.table, task.keys)
+    figures = {
+        (column if task.across else row): first_number(cell)
+        for (row, column), cell in cells.items()
+        if (row == task.row if task.across else column == task.column)
+    }
+    rivals = {name: float(x) for name, x in figures.items() if x and not NO_RIVAL.search(name)}
+    name = (max if task.is_score else min)(rivals, key=rivals.__getitem__)
+    ours = figures[task.column if task.across else task.row]
+    x, y = (1 - float(ours), 1 - rivals[name]) if task.is_score else (float(ours), rivals[name])
+    is_level = abs(x - y) < (LEVEL_SCORE if task.is_score else LEVEL * y)
+    verdict = "level" if is_level else "better" if x < y else "worse"
+    seconds = [cells.get((row, "CPU s"), "") for row in (task.row, name)]
+    shown = " / ".join(seconds) if all(seconds) else ""
+    return Result(ours, figures[name], SPELLED.get(name, name), shown, x / y, verdict)
+
+
+def table(results: list[Result]) -> list[str]:
+    """The first table of the page."""
+    titles = ("task", "data", "measure", "ours", "best other", "CPU s: ours / other", "verdict")
+    rows = [
+        line([*task[:2], task.measure, found.ours, f"{found.best}, {found.name}", *found[3:6:2]])
+        for task, found in zip(TASKS, results, strict=True)
+    ]
+    return [*heading(titles), *rows]
+
+
+def draw(results: list[Result]) -> None:
+    """Our error over that of the best other method, one line a task."""
+    plt.rcParams["svg.hashsalt"] = "benchmarks"
+    figure, axes = plt.subplots(figsize=(8, 0.23 * len(TASKS) + 1.2), layout="constrained")
+    names = [f"{task.task}: {task.data}" for task in TASKS]
+    for k, found in enumerate(results):
+        axes.plot([1, found.ratio], [k, k], color=COLOURS[found.verdict], linewidth=2)
+        axes.plot(found.ratio, k, "o", color=COLOURS[found.verdict])
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    ticks = (0.1, 0.2, 0.5, 1, 2)
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("error of skpolyode / error of the best other method (log scale)")
+    axes.set_title("Left of the line skpolyode is better, right of it worse", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(PICTURE, metadata={"Date": None})
+
+
+def summary() -> str:
+    """Text of docs/tables/summary.md."""
+    first = "`PYTHONPATH=. python docs/benchmark_summary.py` from the tables below:"
+    return "\n".join([first, "", *table([result(task) for task in TASKS])]) + "\n"
+
+
+if __name__ == "__main__":
+    (TABLES / "summary.md").write_text(summary(), "utf-8")
+    draw([result(task) for task in TASKS])
