@@ -6,7 +6,7 @@
 # make fuzz         ten thousand bad inputs, fresh ones at each run: some twenty minutes
 # make docs         the documentation, in docs/_build/html, and a check of its pages
 # make docs-outputs what the code of README and guides prints and draws, written into the pages
-# make docs-tables  tables of the documentation, into its pages; QUICK=1: does every command work?
+# make docs-tables  tables of the documentation, into docs/tables; QUICK=1: does every command work?
 # make peers        packages of others in .venv-peers (2 GB), for the tables of docs/benchmarks.md
 # make package      wheel and source archive in dist/, each installed and tried in an empty place
 # make release-check  `package` and `test-oldest`, what the archives hold, and their types
@@ -89,12 +89,14 @@ docs: $(VENV)/docs.stamp
 
 docs-outputs: $(VENV)/test.stamp
 	PYTHONPATH=. $(BIN)/python docs/outputs.py --write
+	PYTHONPATH=. $(BIN)/python docs/transformer_matrix.py
 	$(BIN)/python docs/diagrams.py
 	$(BIN)/python examples/glucose_under_meals.py --output demo_output
 	cp demo_output/glucose.png docs/_static/glucose_under_meals.png
 
 docs-tables: $(VENV)/test.stamp
 	PYTHONPATH=. $(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
+	PYTHONPATH=. $(BIN)/python docs/benchmark_summary.py
 
 # Its own environment: peers need an older pandas than the project is tested with.
 PEERS ?= .venv-peers

@@ -54,8 +54,8 @@ for ax, (name, data) in zip(axes.flat, sets.items(), strict=True):
 plt.show()
 
 # %%
-# Stays in a hospital, as the recipe of :doc:`/classification` reads them: some channels are hardly ever
-# measured, and slopes tell how a stay will end.
+# Stays in a hospital, as the recipe of :doc:`/classification` reads them: some channels are hardly
+# ever measured, and slopes tell how a stay will end.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), sharex=True, layout="constrained")
 channels = (("heart rate", 85, 0.8, 12), ("lactate", 2, 0.05, 4), ("temperature", 37, 0.0, 7))
