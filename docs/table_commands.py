@@ -49,7 +49,9 @@ TABLES = {
     "learning_curve": Table("learning_curve", quick="--sizes 40 --most 2"),
     "coverage": Table("forecast_coverage", quick="--sets sines --noise 0.3 --seeds 0"),
     "peers": Table(
-        "peers", quick="--sizes 40 --rows PolyODE 'GRU forecaster' 'summary statistics'"
+        "peers",
+        full="--draws 3",
+        quick="--sizes 40 --rows PolyODE 'GRU forecaster' 'summary statistics'",
     ),
     # Without the packages of `make peers`, rows of peers say that they are not installed.
     "peers_hidden_cells": Table(
@@ -63,10 +65,12 @@ TABLES = {
     ),
     "peers_light_curves": Table(
         "peers_code.light_curves",
+        full="--seeds 0 1 2",
         quick="--only 'periods 4 to 12' --rows 'celerite2, Matern'",
     ),
     "peers_crossings": Table(
         "peers_code.crossings",
+        full="--only s11",
         quick="--only s11 --rows 'line through the window'",
         needs_data=True,
         subfolder="turbofan",
@@ -127,7 +131,10 @@ TABLES = {
     ),
     "seasons": Table("seasons", full="--seeds 10", quick="--seeds 10 --epochs 1"),
     "physionet_forecasts": Table(
-        "physionet_forecasts", quick="--splits 1 --stays 200 --rows PolyODE", needs_data=True
+        "physionet_forecasts",
+        full="--rows PolyODE 'least squares' boosting",
+        quick="--splits 1 --stays 200 --rows PolyODE",
+        needs_data=True,
     ),
     **{
         f"real_{part}": Table(
@@ -148,10 +155,10 @@ TABLES = {
     "light_curves": Table(
         "light_curves", full="--seeds 0", quick="--n-train 30 --n-test 5 --seeds 0"
     ),
-    "inputs": Table("inputs", full="--seeds 0", quick="--n-train 12 --n-test 4 --seeds 0"),
+    "inputs": Table("inputs", quick="--n-train 12 --n-test 4 --seeds 0"),
     "doses": Table("doses", quick="--only Phenobarb --seeds 0", needs_data=True, subfolder="nlme"),
     "uncertainty": Table("uncertainty", quick="--n-series 60 --seeds 0"),
-    "path": Table("path", full="--seed 0", quick="--n-series 60"),
+    "path": Table("path", quick="--n-series 60"),
     "path_labels": Table("path_labels", quick="--series 60"),
     "classification": Table(
         "real_classification",
@@ -172,7 +179,9 @@ TABLES = {
     "out_of_core": Table("out_of_core", quick="--observations 20000"),
     "wards": Table("wards", quick="--stays 40 --coefficients 4"),
     "default_fits": Table(  # needs the history of the repository
-        "default_fits", full="--against 7086d52", quick="--against HEAD --only '20 x 30' --seeds 1"
+        "default_fits",
+        full="--against 7086d52 --seeds 1",
+        quick="--against HEAD --only '20 x 30' --seeds 1",
     ),
     "training_speed": Table("training_speed", quick="--recipe-epochs 1 --seeds 1 --n-series 60"),
     "structure": Table("structure", quick="--static"),

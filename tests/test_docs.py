@@ -181,6 +181,9 @@ def test_pages_include_every_table_file() -> None:
     assert [
         name for name in files if name not in FROM_FILES and not HEADER.match(files[name])
     ] == []
+    for name in set(files) & set(tables.TABLES):
+        command = tables.TABLES[name].command(quick=False, data=Path(), folder="x")
+        assert files[name].startswith(tables.header(command).partition(" at ")[0]), name
     for name in included:  # a figure stands on one page; two parts of a file may
         assert included.count(name) == 1 + ("<!--" in files[name]), name
 
