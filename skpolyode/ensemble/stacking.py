@@ -339,6 +339,10 @@ class LateCalibration:
         """As of `Calibration`."""
         return self.learned.draw(n_samples, rng)
 
+    def known_between(self) -> tuple[float, float]:
+        """As of `Calibration`."""
+        return self.learned.known_between()
+
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
         """As of `Calibration`."""
         return self.learned.sample(ahead, drawn, channel)
