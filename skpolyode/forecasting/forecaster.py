@@ -19,6 +19,7 @@ from skpolyode.forecasting.foreign import (
     is_foreign,
     undone_by_errors,
     warn_of_exogenous,
+    with_levels,
 )
 from skpolyode.forecasting.frames import (
     Query,
@@ -165,6 +166,8 @@ class PolyODEForecaster(PanelForecaster):
     load_from_path = load_without_code(BaseForecaster.load_from_path)
     update = undone_by_errors(BaseForecaster.update)
     update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
+    predict_interval = with_levels(BaseForecaster.predict_interval, "coverage")
+    predict_quantiles = with_levels(BaseForecaster.predict_quantiles, "alpha")
 
     def __init__(
         self,
