@@ -18,8 +18,8 @@ from sklearn.isotonic import isotonic_regression
 from skpolyode.ensemble.backtest import are_known, effective_count, equal_bins
 from skpolyode.ensemble.error_centre import ErrorCentre, centred
 from skpolyode.ensemble.error_paths import ErrorPaths, between, levels_of, scores_of
-from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales, signs_of_errors
-from skpolyode.futures.sampling import Ahead
+from skpolyode.ensemble.error_scale import ErrorScale, FollowsSpread, cross_fitted_scales
+from skpolyode.futures.continued import Ahead
 from skpolyode.saving.codec import saved
 
 
@@ -71,7 +71,7 @@ class _Errors:
 
 @saved
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(FollowsSpread):
     """Half widths of prediction intervals, by channel and lead.
 
     Intervals are split conformal. The errors are those of forecasts of data that did not train the
@@ -172,12 +172,6 @@ class Calibration:
             counts = [float(own.n_errors) for own in bins]
             rising = isotonic_regression(rising, sample_weight=counts)
         return rising
-
-    def signs(
-        self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
-    ) -> np.ndarray:
-        """What errors of n forecasts depend on, (n, D, S); see `signs_of_errors`."""
-        return signs_of_errors(values, offsets, rows, expected)
 
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
         """Which error paths (n_samples,) are taken; None if none are known."""

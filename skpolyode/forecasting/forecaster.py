@@ -342,9 +342,8 @@ class PolyODEForecaster(PanelForecaster):
             answers, levels = self._answer(query, X), (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES
             samples = np.stack([self._quantile(answers, level) for level in levels])
         else:
-            asked = self._observed(self._known(X)), query.times, query.offsets
-            paths = self._sampled(*asked, *self._drawn(_N_SAMPLES, self.random_state))
-            samples = paths.samples.swapaxes(0, 1)
+            series = self._futures(lambda: self._known(X), _N_SAMPLES, self.random_state)
+            samples = series.paths(query.times, query.offsets).samples.swapaxes(0, 1)
         columns = self._get_varnames()
         tables = [pd.DataFrame(own, index=query.index, columns=columns) for own in samples]
         return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)

@@ -13,7 +13,8 @@ from skpolyode.ensemble.conformal import Calibration
 from skpolyode.errors import check_share, check_shares
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
-from skpolyode.futures.sampling import Ahead, SamplesFutures
+from skpolyode.futures.continued import Ahead
+from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.units import Units
