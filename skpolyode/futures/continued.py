@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.crossings import Window, first_crossings, grid_leads
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query, refuse_early
 from skpolyode.panel.select import series_chunks
 from skpolyode.panel.selection import refuse_reordered
@@ -61,6 +61,8 @@ class LastCells(NamedTuple):
 
     values: np.ndarray  # float64 (n, D), in standard deviations; NaN where not observed
     is_noisy: np.ndarray  # bool (n, D): what is observed may differ from what is
+    floor: np.ndarray  # float64 (n, D): no sample is below, in the user's units; see `CellLimits`
+    ceiling: np.ndarray
 
     @classmethod
     def of(cls, panel: Panel, units: Units, filters: bool) -> Self:
@@ -70,7 +72,7 @@ class LastCells(NamedTuple):
         is_noisy = np.full(values.shape, filters)
         if panel.errors is not None:
             is_noisy |= panel.errors[last] > 0
-        return cls(values, is_noisy)
+        return cls(values, is_noisy, *units.scaler.limits.kept_by(panel))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +104,13 @@ class Continued:
         """Futures at times (Q,), from the last rows on."""
         panel, scaler, drawn = self.panel, self.units.scaler, self.drawn
         refuse_early(panel, times, offsets, panel.end, _EARLY)
-        ahead = self._ahead(slice(None), times, offsets)
+        ahead, series = self._ahead(slice(None), times, offsets), series_index(offsets)
         samples = np.empty((len(times), len(drawn), panel.n_channels))
         for rows in _stretches(len(times), len(drawn)):
             for j in range(panel.n_channels):
                 samples[rows, :, j] = self.calibration.sample(_at(ahead, rows), drawn, j)
-            samples[rows] = scaler.inverse(samples[rows])
+            ends = (own[series[rows], None] for own in (self.last.floor, self.last.ceiling))
+            samples[rows] = np.clip(scaler.inverse(samples[rows]), *ends)
         return SamplePaths(panel.like(times, scaler.inverse(ahead.values), offsets), samples)
 
     def crossings(
@@ -141,7 +144,8 @@ class Continued:
 
         Then which series (n_series,) have crossed at their last row for sure.
         """
-        reach = self.calibration.known_between()[1]
+        scaler, reach = self.units.scaler, self.calibration.known_between()[1]
+        limits = [scaler.transform(own)[:, channel] for own in (self.last.floor, self.last.ceiling)]
         leads = [grid_leads(own, self.units.time_scale, reach) for own in horizon]
         found = np.empty((len(leads), len(self.drawn)))
         for part in series_chunks([len(own) for own in leads], _MOST_TIMES):
@@ -154,9 +158,10 @@ class Continued:
                     self.calibration.sample(_at(own, rows), self.drawn, channel)
                     for rows in _stretches(len(own.values), len(self.drawn))
                 ]
-                found[k] = first_crossings(leads[k], sign * (np.concatenate(values) - line))
+                inside = np.clip(np.concatenate(values), limits[0][k], limits[1][k])
+                found[k] = first_crossings(leads[k], sign * (inside - line))
         found[found > horizon[:, None]] = np.inf
-        now, is_noisy = (column[:, channel] for column in self.last)
+        now, is_noisy = (column[:, channel] for column in self.last[:2])
         is_beyond = ~is_noisy & (sign * (now - line) >= 0)
         found[is_beyond] = 0.0
         return found, is_beyond
@@ -168,7 +173,7 @@ class Continued:
         """
         ahead, counts = self.outlook(part, times, offsets), np.diff(offsets)
         since = times - np.repeat(self.panel.end[part], counts)
-        now, is_noisy = (np.repeat(column[part], counts, axis=0) for column in self.last)
+        now, is_noisy = (np.repeat(column[part], counts, axis=0) for column in self.last[:2])
         is_known = (since == 0)[:, None] & ~np.isnan(now) & ~is_noisy
         least = np.where(is_noisy, self.calibration.known_between()[0], 0.0)
         return ahead._replace(

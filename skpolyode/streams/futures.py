@@ -23,7 +23,8 @@ from skpolyode.streams.stream import SeriesStream
 SPREAD = "spread"  # what errors of forecasts depend on, (n, D, K)
 NOW = "now"  # values (n, D) of the last row, NaN where not observed
 NOISY = "noisy"  # bool (n, D): whether these may differ from what is
-PARTS = (SPREAD, NOW, NOISY)
+FLOOR, CEILING = "floor", "ceiling"  # of samples (n, D), in the user's units
+PARTS = (SPREAD, NOW, NOISY, FLOOR, CEILING)
 
 
 class SamplesFutures(SeriesStream):
@@ -130,7 +131,7 @@ class SamplesFutures(SeriesStream):
         chosen = self._started(series)
         ends = self._clock.last[chosen], np.arange(len(chosen) + 1)
         panel, units = at_times(self._panel[chosen], *ends), self._embedder.units
-        last = LastCells(*(self._parts[name].cpu().numpy()[chosen] for name in (NOW, NOISY)))
+        last = LastCells(*(self._parts[name].cpu().numpy()[chosen] for name in PARTS[1:]))
         return chosen, Continued(
             panel, last, units, *known, lambda part, *asked: self._outlook(chosen[part], *asked)
         )
@@ -153,8 +154,15 @@ class SamplesFutures(SeriesStream):
         noisy = np.full(values.shape, self._embedder.filters)
         if update.errors is not None:
             noisy |= update.errors > 0
-        spread = self._embedder.calibration.updated(parts[SPREAD].cpu().numpy(), values)
-        return self._last_cells(spread, LastCells(update.values, noisy))
+        spread, _, _, floor, ceiling = (parts[name].cpu().numpy() for name in PARTS)
+        scaler, x = self._embedder.units.scaler, update.values
+        last = LastCells(
+            x,
+            noisy,
+            np.where(x < scaler.transform(floor), -np.inf, floor),
+            np.where(x > scaler.transform(ceiling), np.inf, ceiling),
+        )
+        return self._last_cells(self._embedder.calibration.updated(spread, values), last)
 
     def _spread_of(self, panel: Panel) -> State:
         """Parts after all rows of a panel, each of which holds an observation."""
@@ -167,7 +175,9 @@ class SamplesFutures(SeriesStream):
         nothing = np.full((self.n_series, self._panel.n_channels), np.nan)
         rows = np.arange(self.n_series + 1)
         start = self._embedder.calibration.known_at(nothing, rows, rows[:-1])
-        return self._last_cells(start, LastCells(nothing, np.zeros(nothing.shape, dtype=bool)))
+        limits, exact = self._embedder.units.scaler.limits, np.zeros(nothing.shape, dtype=bool)
+        ends = (np.broadcast_to(own, nothing.shape) for own in (limits.floor, limits.ceiling))
+        return self._last_cells(start, LastCells(nothing, exact, *ends))
 
     def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
         parts, device = zip(PARTS, (spread, *last), strict=True), self._embedder.device
