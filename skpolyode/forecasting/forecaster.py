@@ -318,9 +318,8 @@ class PolyODEForecaster(PanelForecaster):
         answers = self._answer(query, X)
         quantiles = np.stack([self._quantile(answers, a) for a in alpha], axis=-1)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
-        return pd.DataFrame(
-            quantiles.reshape(len(quantiles), -1), index=query.index, columns=columns
-        )
+        cells = quantiles.reshape(len(quantiles), -1)
+        return pd.DataFrame(cells, index=query.index, columns=columns)
 
     def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> pd.DataFrame:
         if cov:
