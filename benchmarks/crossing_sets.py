@@ -33,13 +33,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from benchmarks import glucose
+from benchmarks.crossing_scores import scores, true_crossings, weights_of
 from benchmarks.degradation import cells
 from benchmarks.lines import heading, line
 from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import causal_features
 from benchmarks.real.sets import dealt, eicu, read_long, table
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.forecasting.crossings import scores, true_crossings, weights_of
 from skpolyode.futures.crossings import Window, first_crossings
 from skpolyode.panel.select import series_of_rows, take
 

@@ -148,8 +148,6 @@ PURPOSES = {
         "PolyODEForecaster",
         "structural.StructuralForecaster",
         "evaluate_forecasts",
-        "evaluate_crossings",
-        "forecasting.crossing_outcomes",
     ],
     "Series as data": [
         "Panel",

@@ -34,7 +34,6 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     from skpolyode import training as training
     from skpolyode import transformers as transformers
     from skpolyode.forecasting import PolyODEForecaster as PolyODEForecaster
-    from skpolyode.forecasting import evaluate_crossings as evaluate_crossings
     from skpolyode.forecasting import evaluate_forecasts as evaluate_forecasts
     from skpolyode.heads import PolyODEClassifier as PolyODEClassifier
     from skpolyode.heads import PolyODERegressor as PolyODERegressor
@@ -58,7 +57,7 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     from skpolyode.transformers import SummaryStatsTransformer as SummaryStatsTransformer
 else:
     _NAMES = {
-        "forecasting": ("PolyODEForecaster", "evaluate_crossings", "evaluate_forecasts"),
+        "forecasting": ("PolyODEForecaster", "evaluate_forecasts"),
         "heads": ("PolyODEClassifier", "PolyODERegressor"),
         "panel": ("Inputs", "Panel"),
         "saving": ("load",),

@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.crossing_scores import scores
 from benchmarks.crossings import AHEAD, BEFORE_END, N_TRAIN, Windows, windows
 from benchmarks.degradation import engines
 from benchmarks.peers_code.rows import Adapter, Command, Run, main
 from benchmarks.real.part import Scores
-from skpolyode.forecasting.crossings import scores
 from skpolyode.futures.crossings import Window
 
 N_FEW = 6

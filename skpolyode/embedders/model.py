@@ -12,7 +12,7 @@ from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.batching import lead_batches
 from skpolyode.embedders.trained_model import Known, TrainedModel, take_known
 from skpolyode.embedders.variance import std_coefficients
-from skpolyode.futures.sampling import Ahead
+from skpolyode.futures.continued import Ahead
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, series_of_rows, take, time_since_seen
@@ -132,8 +132,8 @@ class ModelEmbedder(TrainedModel, Embedder):
         since = self.elapsed(panel, times, series)
         expected = self.stacking.expected_errors(take_known(known, series), since)
         leads = time_since_seen(panel, last[series], times)
-        own = panel.offsets, last[series], expected
-        signs = self.calibration.signs(self.standardised(panel).values, *own)
+        known = self.calibration.known_at(self.standardised(panel).values, panel.offsets, last)
+        signs = self.calibration.signs(known[series], expected)
         return Ahead(self.units.scaler.transform(values), leads, signs, np.ones(values.shape))
 
     def stacked(

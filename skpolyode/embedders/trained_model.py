@@ -15,7 +15,7 @@ from skpolyode.embedders.batching import cut, map_chunks
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.memory_readout import MemoryReadout
 from skpolyode.embedders.static import StaticEncoder, n_features_of
-from skpolyode.futures.sampling import KnownErrors
+from skpolyode.futures.continued import KnownErrors
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, join, select
 from skpolyode.models.variance_head import VarianceHead

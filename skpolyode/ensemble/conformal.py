@@ -7,8 +7,9 @@ how large errors will be. Values are in standard deviations from the mean of the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -17,8 +18,8 @@ from sklearn.isotonic import isotonic_regression
 from skpolyode.ensemble.backtest import are_known, effective_count, equal_bins
 from skpolyode.ensemble.error_centre import ErrorCentre, centred
 from skpolyode.ensemble.error_paths import ErrorPaths, between, levels_of, scores_of
-from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales, signs_of_errors
-from skpolyode.futures.sampling import Ahead
+from skpolyode.ensemble.error_scale import ErrorScale, FollowsSpread, cross_fitted_scales
+from skpolyode.futures.continued import Ahead
 from skpolyode.saving.codec import saved
 
 
@@ -70,7 +71,7 @@ class _Errors:
 
 @saved
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(FollowsSpread):
     """Half widths of prediction intervals, by channel and lead.
 
     Intervals are split conformal. The errors are those of forecasts of data that did not train the
@@ -172,15 +173,23 @@ class Calibration:
             rising = isotonic_regression(rising, sample_weight=counts)
         return rising
 
-    def signs(
-        self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
-    ) -> np.ndarray:
-        """What errors of n forecasts depend on, (n, D, S); see `signs_of_errors`."""
-        return signs_of_errors(values, offsets, rows, expected)
-
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
         """Which error paths (n_samples,) are taken; None if none are known."""
         return None if self.paths is None else self.paths.draw(n_samples, rng)
+
+    def known_between(self) -> tuple[float, float]:
+        """First and last time since an origin of the error paths."""
+        return float(self.paths.since[0]), float(self.paths.since[-1])
+
+    @cached_property
+    def _table(self) -> list[np.ndarray]:
+        """Half widths (n_bins, n_scores) of each channel, which samples are looked up in."""
+        levels, channels = levels_of(_SCORES), range(len(self.errors))
+        return [np.stack([self._rising(j, own) for own in levels], axis=1) for j in channels]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the rest."""
+        return {name: value for name, value in vars(self).items() if name != "_table"}
 
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
         """Values (Q, S) of one channel, in standard deviations, on S drawn error paths.
@@ -191,7 +200,7 @@ class Calibration:
         """
         leads = ahead.leads[:, channel]
         scores = self.paths.at(ahead.leads.min(axis=1), drawn, channel)
-        rising = np.stack([self._rising(channel, level) for level in levels_of(_SCORES)], axis=1)
+        rising = self._table[channel]
         low, high, share = between(leads, [own.lead for own in self.errors[channel]])
         table = (1 - share) * rising[low] + share * rising[high]  # (Q, n_scores)
         place = np.minimum(np.abs(scores) / _SCORES[1], len(_SCORES) - 1.001)

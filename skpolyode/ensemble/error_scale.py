@@ -32,21 +32,31 @@ def signs_of_errors(
     or the mean without any, on a scale that is logarithmic far from the mean: what is twice as high
     often errs twice as much.
     """
-    found = np.empty((*expected.shape, N_SIGNS))
-    found[..., :EXPECTED], last = volatility_at(values, offsets, rows)
+    return signs_of(spread_at(values, offsets, rows), expected)
+
+
+def signs_of(spread: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Signs (n, D, 4) of errors, from the spread (n, D, 6) of the channels so far.
+
+    Volatility is the logarithm of the standard deviation, and of the mean absolute step, of the
+    series' observations and one more that is a standard deviation away: little is known from a
+    single observation.
+    """
+    n, sums, squares, steps, _, last = np.moveaxis(spread, -1, 0)
+    count, found = np.maximum(n, 1), np.empty((*expected.shape, N_SIGNS))
+    found[..., 0] = np.log((np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count) / 2
+    found[..., 1] = np.log((steps + 1.0) / count)
     found[..., EXPECTED] = np.log(expected)
     found[..., LEVEL] = np.arcsinh(_STEEP * last)
     return found
 
 
-def volatility_at(
-    values: np.ndarray, offsets: np.ndarray, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Volatility (n, D, 2) and last value (n, D) of each channel up to some rows, included.
+def spread_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """How channels have spread up to some rows, included, (n, D, 6); zero before a first value.
 
-    Volatility is the logarithm of the standard deviation, and of the mean absolute step, of the
-    series' observations and one more that is a standard deviation away: little is known from a
-    single observation.
+    That is the number of its observations; the sum and the sum of squares of their differences from
+    the first one, which keep the digits of values far from zero; the sum of their absolute steps;
+    the first one and the last.
 
     Parameters
     ----------
@@ -57,26 +67,40 @@ def volatility_at(
     rows : int64 ndarray of shape (n,)
         Positions among the rows of all series.
     """
-    found, last = np.zeros((len(rows), values.shape[1], 2)), np.zeros((len(rows), values.shape[1]))
+    found = np.zeros((len(rows), values.shape[1], 6))
     series = series_index(offsets)[rows]
     order = np.argsort(series, kind="stable")
     for asked in np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(rows) else ():
-        first = offsets[series[asked[0]]]
-        x = values[first : rows[asked].max() + 1]
+        start = offsets[series[asked[0]]]
+        x = values[start : rows[asked].max() + 1]
         seen = ~np.isnan(x)
         latest = np.maximum.accumulate(np.where(seen, np.arange(len(x))[:, None], -1), axis=0)
-        held = np.where(latest < 0, 0.0, np.take_along_axis(x, latest, axis=0))
-        # Differences from the first observation keep the digits of values far from zero.
-        x = x - np.take_along_axis(x, seen.argmax(axis=0)[None], axis=0)
-        x = np.where(latest < 0, 0.0, np.take_along_axis(x, latest, axis=0))
-        count = np.maximum(seen.cumsum(axis=0), 1)
-        sums = np.where(seen, x, 0.0).cumsum(axis=0)
-        squares = np.where(seen, x**2, 0.0).cumsum(axis=0)
-        variance = (np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count
-        step = (np.abs(np.diff(x, axis=0, prepend=x[:1])).cumsum(axis=0) + 1.0) / count
-        after = np.stack([np.log(variance) / 2, np.log(step)], axis=-1)  # each row of the series
-        found[asked], last[asked] = after[rows[asked] - first], held[rows[asked] - first]
-    return found, last
+        first = np.take_along_axis(x, seen.argmax(axis=0)[None], axis=0)
+        held = np.where(latest < 0, first, np.take_along_axis(x, latest, axis=0))
+        away, steps = np.where(seen, x - first, 0.0), np.abs(np.diff(held, axis=0, prepend=first))
+        sums = [seen, away, away**2, np.where(latest < 0, 0.0, steps)]
+        after = [*(own.cumsum(axis=0) for own in sums), np.broadcast_to(first, x.shape), held]
+        known = np.where(latest[..., None] < 0, 0.0, np.stack(after, axis=-1))
+        found[asked] = known[rows[asked] - start]
+    return found
+
+
+def spread_after(spread: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """As `spread_at`, after one more row (n, D) of each series."""
+    n, sums, squares, steps, first, last = np.moveaxis(spread, -1, 0)
+    first, last = np.where(n == 0, values, first), np.where(n == 0, values, last)
+    away = values - first
+    sums = n + 1, sums + away, squares + away**2, steps + np.abs(values - last)
+    after = np.stack([*sums, first, values], axis=-1)
+    return np.where(np.isnan(values)[..., None], spread, after)
+
+
+class FollowsSpread:
+    """Mixin of what is known of errors: signs of them follow from the spread of channels so far."""
+
+    known_at = staticmethod(spread_at)
+    updated = staticmethod(spread_after)
+    signs = staticmethod(signs_of)
 
 
 @saved

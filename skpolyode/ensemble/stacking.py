@@ -28,7 +28,7 @@ from skpolyode.ensemble.backtest import (
     rolling_origins,
 )
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import signs_of_errors
+from skpolyode.ensemble.error_scale import FollowsSpread, signs_of_errors
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
@@ -41,7 +41,7 @@ from skpolyode.ensemble.weights import (
     weights_between,
     without_optimism,
 )
-from skpolyode.futures.sampling import Ahead
+from skpolyode.futures.continued import Ahead
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.saving.codec import register_as, saved
@@ -305,7 +305,7 @@ def calibrate(backtest: Backtest, unit: float, is_skewed: bool = False) -> Calib
     return Calibration.learn(*columns, *about, forecasts if is_skewed else None)
 
 
-class LateCalibration:
+class LateCalibration(FollowsSpread):
     """A calibration that is learned when it is first asked for, or saved.
 
     It takes up to a twelfth of a fit, and who embeds or interpolates never asks. It keeps the
@@ -331,13 +331,13 @@ class LateCalibration:
             self._backtest = None  # only now: another thread may ask, too
         return self._learned
 
-    def signs(self, *rows_and_sizes: np.ndarray) -> np.ndarray:
-        """As of `Calibration`; nothing is learned for them."""
-        return signs_of_errors(*rows_and_sizes)
-
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
         """As of `Calibration`."""
         return self.learned.draw(n_samples, rng)
+
+    def known_between(self) -> tuple[float, float]:
+        """As of `Calibration`."""
+        return self.learned.known_between()
 
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
         """As of `Calibration`."""

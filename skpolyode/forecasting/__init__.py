@@ -4,8 +4,7 @@ from skpolyode.errors import require
 
 require("sktime", extra="sktime", what="skpolyode.forecasting")
 
-from skpolyode.forecasting.crossings import crossing_outcomes, evaluate_crossings  # noqa: E402
 from skpolyode.forecasting.evaluation import evaluate_forecasts  # noqa: E402
 from skpolyode.forecasting.forecaster import PolyODEForecaster  # noqa: E402
 
-__all__ = ["PolyODEForecaster", "crossing_outcomes", "evaluate_crossings", "evaluate_forecasts"]
+__all__ = ["PolyODEForecaster", "evaluate_forecasts"]

@@ -79,6 +79,8 @@ class Answers(NamedTuple):
     apart: np.ndarray  # (Q, D): distance of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
+    floor: np.ndarray  # (Q, D): no quantile is below, in the user's units; see `CellLimits`
+    ceiling: np.ndarray
 
     @classmethod
     def blank(cls, n_times: int, n_channels: int) -> Self:
@@ -86,7 +88,8 @@ class Answers(NamedTuple):
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
         signs, at_row = np.zeros((*shape, N_SIGNS)), np.zeros(n_times, dtype=bool)
-        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, at_row)
+        ends = np.full(shape, -np.inf), np.full(shape, np.inf)
+        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, at_row, *ends)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write some columns at positions (m,)."""
@@ -300,6 +303,8 @@ def answer(
         why = "its first row ({} such times): nothing is known from there."
         refuse_early(panel, times, offsets, panel.start, why)
     panel = observed_part(panel)
+    ends = (own[series_index(offsets)] for own in trained.transformer.scaler_.limits.kept_by(panel))
+    answers.put(asked, **dict(zip(("floor", "ceiling"), ends, strict=True)))
     before, is_between = _places(panel, times, offsets, path_at_rows)
     start = np.flatnonzero(~is_between & (before < 0))
     answers.put(asked[start], values=0.0)

@@ -19,6 +19,7 @@ from skpolyode.forecasting.foreign import (
     is_foreign,
     undone_by_errors,
     warn_of_exogenous,
+    with_levels,
 )
 from skpolyode.forecasting.frames import (
     Query,
@@ -165,6 +166,8 @@ class PolyODEForecaster(PanelForecaster):
     load_from_path = load_without_code(BaseForecaster.load_from_path)
     update = undone_by_errors(BaseForecaster.update)
     update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
+    predict_interval = with_levels(BaseForecaster.predict_interval, "coverage")
+    predict_quantiles = with_levels(BaseForecaster.predict_quantiles, "alpha")
 
     def __init__(
         self,
@@ -315,9 +318,8 @@ class PolyODEForecaster(PanelForecaster):
         answers = self._answer(query, X)
         quantiles = np.stack([self._quantile(answers, a) for a in alpha], axis=-1)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
-        return pd.DataFrame(
-            quantiles.reshape(len(quantiles), -1), index=query.index, columns=columns
-        )
+        cells = quantiles.reshape(len(quantiles), -1)
+        return pd.DataFrame(cells, index=query.index, columns=columns)
 
     def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> pd.DataFrame:
         if cov:
@@ -339,9 +341,8 @@ class PolyODEForecaster(PanelForecaster):
             answers, levels = self._answer(query, X), (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES
             samples = np.stack([self._quantile(answers, level) for level in levels])
         else:
-            asked = self._observed(self._known(X)), query.times, query.offsets
-            paths = self._sampled(*asked, *self._drawn(_N_SAMPLES, self.random_state))
-            samples = paths.samples.swapaxes(0, 1)
+            series = self._futures(lambda: self._known(X), _N_SAMPLES, self.random_state)
+            samples = series.paths(query.times, query.offsets).samples.swapaxes(0, 1)
         columns = self._get_varnames()
         tables = [pd.DataFrame(own, index=query.index, columns=columns) for own in samples]
         return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skpolyode.errors import check_shares
 from skpolyode.panel import Panel
 from skpolyode.panel.convert import has_channels_first
 from skpolyode.panel.readers.sktime import refuse_swapped_levels
@@ -102,3 +104,16 @@ def undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
 
     return undoing
+
+
+def with_levels(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Method that refuses levels, or a list of them, that are no numbers between 0 and 1."""
+
+    @functools.wraps(method)
+    def asking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(method).bind(self, *args, **kwargs).arguments.get(name)
+        if given is not None:
+            check_shares(name, np.atleast_1d(given))
+        return method(self, *args, **kwargs)
+
+    return asking

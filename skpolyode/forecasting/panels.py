@@ -13,7 +13,8 @@ from skpolyode.ensemble.conformal import Calibration
 from skpolyode.errors import check_share, check_shares
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
-from skpolyode.futures.sampling import Ahead, SamplesFutures
+from skpolyode.futures.continued import Ahead
+from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.units import Units
@@ -253,9 +254,10 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         return Ahead(answers.values, answers.leads, answers.signs, answers.expected)
 
     def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) in the units of the data; the median is the forecast itself."""
+        """Quantile (Q, D) in the units of the data, within limits; the median is the forecast."""
         widths = self._half_widths(answers, abs(2 * alpha - 1))
-        return self.transformer_.scaler_.inverse(answers.values + np.sign(alpha - 0.5) * widths)
+        ends = answers.values + np.sign(alpha - 0.5) * widths
+        return np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
 
     def _variance(self, answers: Answers) -> np.ndarray:
         """Mean square (Q, D) of the errors whose quantiles the half widths are."""

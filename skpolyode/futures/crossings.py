@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-FINEST = 2.0  # points of a grid in each typical gap
-MOST = 400  # points of a grid
+
+@dataclass(frozen=True)
+class GridSettings:
+    """At how many times paths are looked at."""
+
+    finest: float = 2.0  # points in each typical gap
+    most_even: int = 4000  # points that are even
+    growth: int = 400  # points after these in which the step grows e-fold
+    nearest: tuple[float, ...] = (4.0**-4, 4.0**-3, 4.0**-2, 4.0**-1)  # steps: errors start steep
 
 
-def grid_leads(horizon: np.ndarray, gap: float) -> list[np.ndarray]:
-    """Times since the last row at which paths are looked at, of series with some horizons (n,).
+SETTINGS = GridSettings()
 
-    They are even from zero on, and finer than typical gaps. The step is doubled until there are
-    few enough to the furthest horizon; each series ends at its own.
+
+def grid_leads(horizon: float, gap: float, reach: float) -> np.ndarray:
+    """Times (Q,) since the last row at which paths are looked at, the last after some `horizon`.
+
+    They are the first ones of a grid that is the same for all horizons: two in each typical gap up
+    to a time `reach`, as far as errors are known, and then ever fewer.
     """
-    step = gap / FINEST
-    step *= 2.0 ** max(0, np.ceil(np.log2(horizon.max() / (step * MOST))))
-    even = step * np.arange(np.ceil(horizon.max() / step))
-    return [np.append(even[even < end], end) for end in horizon]
+    step = gap / SETTINGS.finest
+    n_even = int(min(np.ceil(reach / step), SETTINGS.most_even))
+    n_needed = int(min(horizon / step, n_even)) + 1
+    even, growth = step * np.arange(n_needed + 1), SETTINGS.growth
+    n_later = np.ceil(growth * np.log1p(max(horizon / step - n_even, 0.0) / growth)) + 1
+    later = step * (n_even + growth * np.expm1(np.arange(1, n_later + 1) / growth))
+    near = step * np.array(SETTINGS.nearest)
+    grid = np.concatenate([even[:1], near, even[1 : n_even + 1], later])
+    return grid[: np.searchsorted(grid, horizon) + 1]
 
 
 def first_crossings(leads: np.ndarray, heights: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -66,8 +66,15 @@ class SamplePaths:
     def __len__(self) -> int:
         return self.forecast.n_series
 
-    def __getitem__(self, series: int) -> np.ndarray:
-        """Samples (n_samples, n_times, n_channels) of the series at a position."""
+    def __getitem__(self, series: int | slice) -> np.ndarray | SamplePaths:
+        """Samples (n_samples, n_times, n_channels) of one series, or the paths of a slice."""
+        if isinstance(series, slice):
+            rows = np.arange(len(self))[series]
+            kept = [np.arange(*self.forecast.offsets[k : k + 2]) for k in rows]
+            kept = np.concatenate([np.empty(0, dtype=np.int64), *kept])
+            return SamplePaths(self.forecast[series], self.samples[kept])
+        if not isinstance(series, Integral):
+            raise TypeError(f"paths take a position or a slice of series, got {series!r}.")
         start, end = self.forecast.offsets[:-1][series], self.forecast.offsets[1:][series]
         return self.samples[start:end].swapaxes(0, 1)
 
@@ -160,6 +167,8 @@ def check_line(threshold: object) -> None:
     """Refuse a line that is not one number."""
     if not isinstance(threshold, Real) or isinstance(threshold, bool):
         raise TypeError(f"threshold must be one number, got {threshold!r}.")
+    if np.isnan(threshold):
+        raise ValueError("threshold must be a number, got nan: no value is above or below it.")
 
 
 def channel_at(panel: Panel, channel: str | int | None) -> int:
@@ -169,7 +178,8 @@ def channel_at(panel: Panel, channel: str | int | None) -> int:
         return 0
     if channel in names:
         return names.index(channel)
-    if isinstance(channel, int | np.integer) and 0 <= channel < len(names):
+    is_place = isinstance(channel, Integral) and not isinstance(channel, bool)
+    if is_place and 0 <= channel < len(names):
         return int(channel)
     raise ValueError(
         f"channel must be one of {names}, or a position from 0 to {len(names) - 1}, got "

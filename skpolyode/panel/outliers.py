@@ -68,6 +68,9 @@ class CellLimits(NamedTuple):
         Least and largest value that is credible; infinite of a channel that hardly varies.
     vaguest : float64 ndarray of shape (D,)
         Largest known error that tells anything; infinite of a channel that hardly varies.
+    floor, ceiling : float64 ndarray of shape (D,)
+        Where intervals and samples of new values end: 0 of a channel that was never below it, or
+        never above it, in as many values as a usual series has rows; else infinite.
 
     Examples
     --------
@@ -76,11 +79,15 @@ class CellLimits(NamedTuple):
     >>> limits = CellLimits.of(Panel.from_array([[0.0, 1.0, 2.0, 3.0]] * 5))
     >>> limits.highest.tolist()
     [451.5]
+    >>> limits.floor.tolist()
+    [0.0]
     """
 
     lowest: np.ndarray
     highest: np.ndarray
     vaguest: np.ndarray
+    floor: np.ndarray
+    ceiling: np.ndarray
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # of values near the largest float
@@ -100,8 +107,22 @@ class CellLimits(NamedTuple):
             jumps = far[1:] > np.maximum(_JUMP * far[:-1], doubtful)
             credible = far[jumps.argmax()] if jumps.any() else far[-1]
             reach[j] = _FAULTY * max(_JUMP * credible, doubtful)
-        ends = (np.where(np.isfinite(reach), middle + s * reach, s * np.inf) for s in (-1, 1))
-        return cls(*ends, vaguest)
+        low, high = (np.where(np.isfinite(reach), middle + s * reach, s * np.inf) for s in (-1, 1))
+        values = np.where((values < low) | (values > high), np.nan, values)
+        least = np.median(panel.lengths)
+        is_known = ((~np.isnan(values)).sum(axis=0) >= least) & (np.nan_to_num(values) != 0).any(
+            axis=0
+        )
+        ends = [
+            np.where(is_known & ~(s * values > 0).any(axis=0), 0.0, s * np.inf) for s in (-1, 1)
+        ]
+        return cls(low, high, vaguest, *ends)
+
+    def kept_by(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+        """Floor and ceiling of each series (n, D); infinite where it has left those of fit."""
+        least, most = (f.reduceat(panel.values, panel.offsets[:-1]) for f in (np.fmin, np.fmax))
+        floor, ceiling = self.floor, self.ceiling
+        return np.where(least < floor, -np.inf, floor), np.where(most > ceiling, np.inf, ceiling)
 
     @np.errstate(over="ignore", invalid="ignore")
     def judge(self, values: np.ndarray, errors: np.ndarray | None) -> Judged:

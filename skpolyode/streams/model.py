@@ -22,7 +22,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import at_times
 from skpolyode.panel.units import Standardised
 from skpolyode.streams.clock import Update
-from skpolyode.streams.stream import SeriesStream
+from skpolyode.streams.futures import PARTS, SamplesFutures
 
 # Parts that a stream keeps in addition to the model's state, one row a series:
 _STATIC = "static"  # standardised static covariates
@@ -40,7 +40,7 @@ def _knows_std(stream: ModelStream) -> bool:
     return True
 
 
-class ModelStream(SeriesStream):
+class ModelStream(SamplesFutures):
     """Series that a trained model follows, one observation at a time.
 
     Made by the `stream` of `PolyODETransformer` and its siblings. Its results always equal those of
@@ -122,16 +122,20 @@ class ModelStream(SeriesStream):
         """
         check_switch("combine", combine)
         chosen = self._started(series)
-        state = self._states(chosen)
+        panel, flat, offsets = self._asked(chosen, times, relative_to)
+        return panel.like(flat, self._forecast_values(chosen, flat, offsets, combine), offsets)
+
+    def _forecast_values(
+        self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray, combine: bool = True
+    ) -> np.ndarray:
+        state, panel = self._states(chosen), self._panel[chosen]
         clock, known = self._clock.take(chosen), None
         if combine and self._embedder.stacking is not None:
-            known = take_known(_known(self._parts), chosen)
-            driven = self._parts[_DRIVEN].cpu().numpy()[chosen]
+            known, driven = self._known(chosen), self._parts[_DRIVEN].cpu().numpy()[chosen]
         durations = clock.last - clock.start
-        panel, flat, offsets = self._asked(chosen, times, relative_to)
-        values = np.empty((len(flat), panel.n_channels))
+        values = np.empty((len(times), panel.n_channels))
         model, unit = self._embedder, self._embedder.units.time_scale
-        for part, rows, leads, asked in lead_batches(panel, flat, offsets, clock.last):
+        for part, rows, leads, asked in lead_batches(panel, times, offsets, clock.last):
             here = at_times(panel[part], clock.last[part], np.arange(part.stop - part.start + 1))
             run = model.free_run(select(state, part), durations[part], leads, here)
             if known is not None:
@@ -139,7 +143,10 @@ class ModelStream(SeriesStream):
                 later = model.responses_ahead(here, leads / unit, driven[part])
                 run = model.stacked(run, take_known(known, part), elapsed, later)
             values[rows] = model.units.scaler.inverse(run)[asked]
-        return panel.like(flat, values, offsets)
+        return values
+
+    def _known(self, chosen: np.ndarray) -> Known:
+        return take_known(_known(self._parts), chosen)
 
     @available_if(_knows_std)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
@@ -229,6 +236,8 @@ class ModelStream(SeriesStream):
         if self._embedder.stacking is not None:
             driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
             state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
+        if self._embedder.calibration is not None:
+            state |= self._blank_spread()
         if self._has_posterior:
             state[_POSTERIOR] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
@@ -240,6 +249,8 @@ class ModelStream(SeriesStream):
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
             driven = self._embedder.responses_ahead(panel, since[:, None])
             parts |= self._combined(self._embedder.known(panel), driven)
+        if self._embedder.calibration is not None:
+            parts |= self._spread_of(panel)
         if self._has_posterior:
             parts[_POSTERIOR] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
@@ -283,7 +294,10 @@ class ModelStream(SeriesStream):
         if update.errors is not None:
             values = self._embedder.without_noisy(values, update.errors)
         rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
-        return self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
+        known = self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
+        if self._embedder.calibration is not None:
+            known |= self._spread_after(parts, update, values)
+        return known
 
     def _combined(self, known: Known, driven: np.ndarray) -> State:
         """Parts of what the combiner knows, and of responses to inputs."""
@@ -330,7 +344,7 @@ class ModelStream(SeriesStream):
 
 
 def _of_model(parts: State) -> State:
-    own = (_STATIC, _POSTERIOR, _DRIVEN)
+    own = (_STATIC, _POSTERIOR, _DRIVEN, *PARTS)
     return {k: x for k, x in parts.items() if k not in own and not k.startswith(_KNOWN)}
 
 

@@ -17,7 +17,8 @@ from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_ou
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_switch
-from skpolyode.futures.sampling import Ahead, KnownErrors, SamplesFutures
+from skpolyode.futures.continued import Ahead, KnownErrors
+from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times

@@ -16,7 +16,8 @@ from skpolyode.ensemble.error_scale import (
     ErrorScale,
     cross_fitted_scales,
     signs_of_errors,
-    volatility_at,
+    spread_after,
+    spread_at,
 )
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
@@ -31,7 +32,7 @@ def test_volatility_is_that_of_the_rows_so_far():
     values[rng.random(values.shape) < 0.4] = np.nan
     values[:, 2] = np.nan
     offsets, rows = np.array([0, 15, 16, 40]), np.array([39, 3, 14, 15, 20, 0, 39])
-    found, _ = volatility_at(values, offsets, rows)
+    found = signs_of_errors(values, offsets, rows, np.ones((7, 3)))
     for own, row in zip(found, rows, strict=True):
         start = offsets[offsets <= row].max()
         for j in range(3):
@@ -41,8 +42,12 @@ def test_volatility_is_that_of_the_rows_so_far():
             variance = (((x - x.mean()) ** 2).sum() if len(x) else 0.0) + 1
             step = np.abs(np.diff(x)).sum() + 1
             expected = np.log([np.sqrt(variance / n), step / n])
-            np.testing.assert_allclose(own[j], expected, atol=1e-7)
-    assert volatility_at(values, offsets, rows[:0])[0].shape == (0, 3, 2)
+            np.testing.assert_allclose(own[j, :2], expected, atol=1e-7)
+    assert spread_at(values, offsets, rows[:0]).shape == (0, 3, 6)
+    whole, row_by_row = spread_at(values, offsets, rows), np.zeros((1, 3, 6))
+    for row in range(16, 40):
+        row_by_row = spread_after(row_by_row, values[row : row + 1])
+    np.testing.assert_allclose(row_by_row[0], whole[0], rtol=1e-12)
 
 
 def test_a_sign_of_errors_is_the_last_value():

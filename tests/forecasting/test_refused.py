@@ -36,6 +36,19 @@ def test_panels_have_a_first_row_too_and_levels_are_probabilities():
         learned.forecast_quantiles(panel, [2.0], [0.5, 1])
 
 
+def test_levels_that_are_no_probabilities(forecaster, y):
+    forecaster.fit(y)
+    for call, message in (
+        (lambda: forecaster.predict_interval([HOUR], coverage=90), "coverage must lie between 0"),
+        (lambda: forecaster.predict_interval([HOUR], None, []), "coverage must hold a number"),
+        (lambda: forecaster.predict_quantiles([HOUR], alpha=[]), "alpha must hold a number"),
+        (lambda: forecaster.predict_quantiles([HOUR], alpha=[0.5, 5.0]), "alpha must lie between"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert len(forecaster.predict_quantiles([HOUR], alpha=0.5).columns) == y.shape[1]
+
+
 def test_horizons_that_the_index_cannot_carry(forecaster, y):
     with pytest.raises(TypeError, match=r"fh counts \[1, 2\] steps, .*without a frequency"):
         forecaster.fit(y).predict([1, 2])

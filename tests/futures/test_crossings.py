@@ -18,15 +18,20 @@ def test_a_path_crosses_where_its_line_does():
 
 
 @pytest.mark.parametrize("gap", [0.5, 2.0])
-def test_a_grid_is_finer_than_gaps_and_part_of_that_for_a_longer_horizon(gap):
-    short, long = grid_leads(np.array([7.3, 20.0]), gap)
-    assert np.diff(long).max() <= gap / 2
-    assert short[-1] == 7.3
-    np.testing.assert_array_equal(short[:-1], long[: len(short) - 1])
-    (coarse,) = grid_leads(np.array([1e5]), gap)
-    assert len(coarse) <= 402
-    assert np.log2(coarse[1] / long[1]) % 1 == 0  # every second, fourth, ... of the points
-    assert [len(own) for own in grid_leads(np.array([1e-3]), gap)] == [2]
+@pytest.mark.parametrize("reach", [0.0, 40.0, 1e5])
+def test_a_grid_is_part_of_that_for_a_longer_horizon(gap, reach):
+    """It is finer than gaps as far as errors are known, and passes the horizon once."""
+    longest = grid_leads(1e6 * gap, gap, reach)
+    for horizon in (1e-6, 0.3, 0.5 * gap, 7.3, 39.0, 41.0, 3e3, 1e5):
+        grid = grid_leads(horizon, gap, reach)
+        np.testing.assert_array_equal(grid, longest[: len(grid)])
+        assert grid[-2] < horizon <= grid[-1]
+    near = longest[longest <= min(reach, 1999 * gap)]
+    assert (np.diff(near) <= gap / 2).all()
+    steps = np.diff(longest[10:])
+    assert (steps >= gap / 2 - 1e-9).all()
+    assert (np.diff(steps) > -1e-6).all()
+    assert len(longest) < 9000
 
 
 def test_a_window_is_of_quantiles_with_what_never_crosses_last():
@@ -50,6 +55,12 @@ def test_samples_are_found_by_series(paths):
     np.testing.assert_array_equal(paths[1], paths.samples[2:].swapaxes(0, 1))
     with pytest.raises(ValueError, match=r"different numbers of times.*paths\[i\]"):
         _ = paths.values
+    pair = paths[0:2]
+    np.testing.assert_array_equal(pair.samples, paths.samples)
+    np.testing.assert_array_equal(paths[::-1][0], paths[1])
+    assert len(paths[2:]) == 0
+    with pytest.raises(TypeError, match=r"a position or a slice of series, got \[0, 1\]"):
+        paths[[0, 1]]
     same = SamplePaths(paths.forecast[[0]], paths.samples[:2])
     np.testing.assert_array_equal(same.values[0], same[0])
 
@@ -70,6 +81,12 @@ def test_a_line_is_one_number(paths, line):
     for ask in (paths.exceedance, paths.time_beyond):
         with pytest.raises(TypeError, match="threshold must be one number, got"):
             ask(line, "above")
+
+
+def test_no_value_is_above_or_below_nan(paths):
+    for ask in (paths.exceedance, paths.time_beyond):
+        with pytest.raises(ValueError, match="threshold must be a number, got nan"):
+            ask(np.nan, "above")
 
 
 @pytest.mark.parametrize(

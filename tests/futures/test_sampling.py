@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -157,21 +158,90 @@ def test_how_far_one_looks_changes_no_crossing_before(model, others):
         for until in (5.0, 50.0)
     )
     both = near["latest"].to_numpy() < others.times[others.offsets[1:] - 1] + 5.0
-    both &= (near["status"] != "beyond").to_numpy()
-    np.testing.assert_allclose(near["earliest"][both], far["earliest"][both], atol=0.1)
+    both &= (near["status"] != "already").to_numpy()
+    np.testing.assert_array_equal(near["earliest"][both], far["earliest"][both])
     assert (far["probability"] >= near["probability"]).all()
+
+
+@pytest.mark.parametrize("relative_to", ["end", None])
+def test_who_else_is_asked_and_how_far_changes_nothing(model, others, relative_to):
+    """P(crossed by T) never falls with T, also beside a series that is asked about long after."""
+    start = 0 if relative_to else others.end
+    asked = {"threshold": 8.0, "relative_to": relative_to, "channel": "v"}
+    untils = (0.01, 0.3, 5.0, 5.1, 50.0, 5000.0)
+    found = [model.crossing_times(others, until=start + u * np.ones(5), **asked) for u in untils]
+    said = np.stack([table["probability"] for table in found])
+    assert (np.diff(said, axis=0) >= 0).all()
+    mixed = start + np.array([5.0, 5000.0, 0.3, 5.1, 5.0])
+    for k, row in enumerate((2, 5, 1, 3, 2)):
+        beside = model.crossing_times(others, until=mixed, **asked).iloc[k]
+        alone = model.crossing_times(others[[k]], until=mixed[[k]], **asked).iloc[0]
+        assert alone["status"] == beside["status"] == found[row]["status"].iloc[k]
+        for table in (beside, found[row].iloc[k]):
+            np.testing.assert_allclose(
+                alone[COLUMNS[1:]].astype(float), table[COLUMNS[1:]].astype(float), atol=1e-9
+            )
+
+
+def test_what_was_not_observed_at_the_last_row_has_a_share_of_samples(model, others):
+    """Nor is one that was never seen at the line for sure, nor one with a known error."""
+    series = [(np.append(t, t[-1] + 2.0), np.vstack([x, x[-1]])) for t, x in others.to_series()]
+    hidden = [
+        (t, np.where(np.arange(len(t))[:, None] < len(t) - 1, x, [np.nan, x[-1, 1], np.nan]))
+        for t, x in series
+    ]
+    never = [(t, x * [np.nan, 1.0, 1.0]) for t, x in series]
+    names, options = others.channel_names, {"n_samples": 500, "random_state": 0}
+    known, hidden, never = (
+        Panel.from_series(x, channel_names=names) for x in (series, hidden, never)
+    )
+    line = float(np.median(known.values[known.offsets[1:] - 1, 0]))
+    asked = {"threshold": line, "until": 1e-6, "relative_to": "end", "channel": "u"}
+    assert set(model.crossing_times(known, **asked)["status"]) == {"already", "censored"}
+    for panel in (hidden, never):
+        table = model.crossing_times(panel, **asked)
+        assert "already" not in set(table["status"])
+        now = model.sample_paths(panel, [0.0], "end", **options).extremes("above", "u")
+        np.testing.assert_allclose(table["probability"], (now >= line).mean(axis=1), atol=0.01)
+        assert ((table["probability"] > 0) & (table["probability"] < 1)).any()
+    errors = [np.where(np.isnan(x), np.nan, 0.5) for _, x in series]
+    vague = Panel.from_series(series, channel_names=names, errors=errors)
+    table = model.crossing_times(vague, **asked)
+    assert "already" not in set(table["status"])
+    assert ((table["probability"] > 0) & (table["probability"] < 1)).any()
+
+
+def test_a_generator_draws_too(model, others):
+    drawn = [
+        model.sample_paths(others, [1.0], "end", n_samples=9, random_state=state).samples
+        for state in (np.random.default_rng(0), np.random.default_rng(0), np.random.default_rng(1))
+    ]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).any()
+
+
+def test_samples_take_little_more_than_their_place(transformer):
+    """At once in memory are the samples and what few of them need."""
+    panel = walks(40, seed=3)
+    asked = panel, np.linspace(0.0, 5.0, 100), "end"
+    transformer.sample_paths(*asked, n_samples=1)  # what is learned late, and tables
+    tracemalloc.start()
+    samples = transformer.sample_paths(*asked, n_samples=1000, random_state=0).samples
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5 * samples.nbytes
 
 
 def test_a_line_that_is_passed_is_an_answer_of_its_own(model, others):
     end, last = others.times[others.offsets[1:] - 1], others.values[others.offsets[1:] - 1, 0]
     table = model.crossing_times(others, last.min(), 3.0, "end", channel="u")
-    assert (table["status"] == "beyond").all()
+    assert (table["status"] == "already").all()
     for name in ("earliest", "median", "latest"):
         np.testing.assert_array_equal(table[name], end)
     below = model.crossing_times(
         others, last.min() - 1e-3, 3.0, "end", channel=0, direction="below"
     )
-    assert not (below["status"] == "beyond").any()
+    assert not (below["status"] == "already").any()
     assert below["probability"].iloc[last.argmin()] > 0.3
 
 
@@ -209,22 +279,30 @@ def test_noisy_observations_are_no_start():
         paths.forecast.values, model.forecast(panel, [0.0, 1.0], "end").values
     )
     assert (np.abs(paths.forecast.values[::2] - panel.values[panel.offsets[1:] - 1]) > 0).all()
+    assert (paths.samples[::2].std(axis=1) > 0.1).all()
+    table = model.crossing_times(panel, 0.0, 1e-6, "end")
+    assert "already" not in set(table["status"])
+    np.testing.assert_allclose(
+        table["probability"], (paths.samples[::2, :, 0] >= 0).mean(axis=1), atol=0.1
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"until": [4.0] * 3}, "until must be one list for all series or one for each of the 5"),
+        ({"until": [4.0] * 3}, r"until must be one time, or one for each of the 5 series, got \[4"),
+        ({"until": [[1.0, 2.0], [2.0], []]}, r"one for each of the 5 series, got \[\[1.0, 2.0\]"),
         ({"until": [[4.0, 5.0]] * 5}, "until must be one time, or one for each of the 5 series"),
         ({"until": np.inf}, "until must be finite, got inf"),
         ({"threshold": 1e9}, "threshold=1000000000.0 is far from all values of channel 'u'.*units"),
-        ({"threshold": np.nan}, "threshold=nan is far from all"),
+        ({"threshold": np.nan}, "threshold must be a number, got nan"),
         ({"until": 0.0}, "until of series 0: 0 before its last observation .5 such series.*later"),
         ({"until": -1.0}, "until of series 0: 1 before its last observation"),
         ({"direction": "over"}, 'direction must be "above" or "below", got \'over\''),
         ({"channel": "w"}, "channel 'w' was never observed in fit.*fit on series that have it"),
         ({"channel": "x"}, r"channel must be one of \['u', 'v', 'w'\].*got 'x'"),
         ({"channel": None}, "channel must be one of"),
+        ({"channel": False}, "channel must be one of.*got False"),
         ({"coverage": 90}, "coverage"),
         ({"n_samples": 0}, "n_samples must be an int of at least 1, got 0"),
     ],

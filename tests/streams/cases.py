@@ -70,3 +70,11 @@ def assert_same_answers(stream: Any, transformer: Any, series: Pairs, atol: floa
         ahead = [[end, end + 0.3, end + 2.0] for end in ends]
         old, new = transformer.forecast(series, ahead), stream.forecast(ahead)
         np.testing.assert_allclose(new.values, old.values, **tight)
+        paths = [
+            answer.samples
+            for answer in (
+                transformer.sample_paths(series, ahead, n_samples=9, random_state=0),
+                stream.sample_paths(ahead, n_samples=9, random_state=0),
+            )
+        ]
+        np.testing.assert_allclose(paths[1], paths[0], **tight)

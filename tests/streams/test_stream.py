@@ -429,3 +429,46 @@ def test_a_missing_moment_is_not_taken_in(times):
         with pytest.raises(ValueError, match=r"series 1 \(id 1\): missing time"):
             stream.update(times, [[1.0, 2.0], [3.0, 4.0]])
         assert (stream.n_observations == before).all()
+
+
+CROSSINGS = ["probability", "earliest", "median", "latest"]
+
+
+@pytest.mark.parametrize("name", ["polyode", "polyode noisy"])
+def test_crossings_are_those_of_the_transformer(name):
+    """Row by row and resumed, with a cell that is hidden last, a channel that never was seen."""
+    transformer, series = fitted(name), short_oscillators(4, seed=5)
+    series[1][1][-1, 0] = np.nan
+    series[2] = series[2][0], series[2][1] * [np.nan, 1.0]
+    errors = [np.where(np.isnan(x), np.nan, 0.1 * (k == 3)) for k, (_, x) in enumerate(series)]
+    panel = Panel.from_series(series, errors=errors)
+    resumed, stream = transformer.stream(panel), transformer.stream(4)
+    for k, (t, x) in enumerate(series):
+        stream.update(t, x, k, errors=errors[k])
+    line = float(series[0][1][-1, 0]) - 0.01  # which one has passed
+    options = {"relative_to": "end", "channel": 0, "n_samples": 50}
+    for until in (1e-6, 1.0, [0.1, 1.0, 5.0, 50.0]):
+        expected = transformer.crossing_times(panel, line, until, **options)
+        for own in (stream, resumed):
+            found = own.crossing_times(line, until, **options)
+            assert list(found["status"]) == list(expected["status"])
+            np.testing.assert_allclose(found[CROSSINGS], expected[CROSSINGS], rtol=1e-9)
+    assert expected["status"].iloc[0] == ("crosses" if "noisy" in name else "already")
+    part = stream.crossing_times(line, [5.0, 0.1], series=[2, 0], **options)
+    np.testing.assert_array_equal(part[CROSSINGS], found[CROSSINGS].iloc[[2, 0]])
+
+
+def test_crossings_of_datetimes_are_datetimes():
+    start, times = pd.Timestamp("2026-01-01", tz="Europe/Berlin"), np.arange(12.0)
+    hours = start + pd.to_timedelta(times, unit="h")
+    series = [(hours, np.sin(times + k)) for k in range(8)]
+    panel = Panel.from_series(series, time_unit="h")
+    model = small().fit(panel)
+    stream = model.stream(8)
+    for k, (t, x) in enumerate(series):
+        stream.update(t, x, k)
+    for until, options in (("3h", {"relative_to": "end"}), (hours[-1] + pd.Timedelta("3h"), {})):
+        found = stream.crossing_times(0.5, until, **options)
+        pd.testing.assert_frame_equal(found, model.crossing_times(panel, 0.5, until, **options))
+    with pytest.raises(ValueError, match="series 0 has not been observed yet"):
+        model.stream(2).sample_paths([hours[-1]])

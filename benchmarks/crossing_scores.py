@@ -88,7 +88,7 @@ def evaluate_crossings(
     --------
     >>> import numpy as np
     >>> from skpolyode import PolyODETransformer
-    >>> from skpolyode.forecasting import evaluate_crossings
+    >>> from benchmarks.crossing_scores import evaluate_crossings
     >>> rng, t = np.random.default_rng(0), np.arange(30.0)
     >>> panel = [(t, np.cumsum(rng.normal(0.3, 1, 30))) for _ in range(20)]
     >>> model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel)
@@ -158,7 +158,7 @@ def crossing_outcomes(
     --------
     >>> import numpy as np
     >>> from skpolyode import PolyODETransformer
-    >>> from skpolyode.forecasting import crossing_outcomes
+    >>> from benchmarks.crossing_scores import crossing_outcomes
     >>> rng, t = np.random.default_rng(0), np.arange(30.0)
     >>> panel = [(t, np.cumsum(rng.normal(0.3, 1, 30))) for _ in range(20)]
     >>> model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel)

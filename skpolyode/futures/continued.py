@@ -1,0 +1,262 @@
+"""Series that are continued by samples: courses, and when they cross a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import check_random_state
+
+from skpolyode.errors import check_share, plain_repr
+from skpolyode.futures.crossings import Window, first_crossings, grid_leads
+from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
+from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.query import name_query, refuse_early
+from skpolyode.panel.select import series_chunks
+from skpolyode.panel.selection import refuse_reordered
+from skpolyode.panel.units import Units
+
+_MOST_TIMES = 50_000  # that are forecast at once, to bound memory
+_MOST_VALUES = 200_000  # of sampled paths that are computed at once, to bound memory
+_FURTHEST = 20.0  # standard deviations from the mean that a line may be
+
+
+class Ahead(NamedTuple):
+    """Forecasts at Q times after the last rows of series, and how far off they may be."""
+
+    values: np.ndarray  # float64 (Q, D), in standard deviations from the mean
+    leads: np.ndarray  # float64 (Q, D): time since the channel was last observed, inf if never
+    signs: np.ndarray  # float64 (Q, D, S): of how large errors will be
+    expected: np.ndarray  # float64 (Q, D): unit of the errors; 0 of what is known
+
+
+class KnownErrors(Protocol):
+    """How far off forecasts are; an embedder carries it, and does not look inside."""
+
+    def known_at(self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What errors depend on, (n, D, K), after rows (n,) of values (P, D); at first all zero."""
+
+    def updated(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """What they depend on after one more row (n, D) of each series."""
+
+    def signs(self, known: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        """Of how large errors will be, (n, D, S), where some size (n, D) is `expected`."""
+
+    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
+        """Which courses of errors (n_samples,) are taken; None if none are known."""
+
+    def known_between(self) -> tuple[float, float]:
+        """First and last time since an origin at which courses are known; held outside."""
+
+    def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
+        """Values (Q, n_samples) of a channel on the drawn courses, in standard deviations."""
+
+
+class LastCells(NamedTuple):
+    """What the last rows of n series hold."""
+
+    values: np.ndarray  # float64 (n, D), in standard deviations; NaN where not observed
+    is_noisy: np.ndarray  # bool (n, D): what is observed may differ from what is
+    floor: np.ndarray  # float64 (n, D): no sample is below, in the user's units; see `CellLimits`
+    ceiling: np.ndarray
+
+    @classmethod
+    def of(cls, panel: Panel, units: Units, filters: bool) -> Self:
+        """Those of a panel, for a model that may take all observations as noisy."""
+        last = panel.offsets[1:] - 1
+        values = units.scaler.read(panel.values[last])
+        is_noisy = np.full(values.shape, filters)
+        if panel.errors is not None:
+            is_noisy |= panel.errors[last] > 0
+        return cls(values, is_noisy, *units.scaler.limits.kept_by(panel))
+
+
+@dataclass(frozen=True, eq=False)
+class Continued:
+    """Series that are continued on courses that have been drawn.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series, of which only labels and the times of the last rows are read.
+    last : LastCells
+        What these rows hold.
+    units : Units
+    calibration : KnownErrors
+    drawn : int64 ndarray of shape (n_samples,)
+        Which courses of errors are taken.
+    outlook : callable
+        Forecasts (Q, D) of a slice of the series at times (Q,), by offsets.
+    """
+
+    panel: Panel
+    last: LastCells
+    units: Units
+    calibration: KnownErrors
+    drawn: np.ndarray
+    outlook: Callable[[slice, np.ndarray, np.ndarray], Ahead]
+
+    def paths(self, times: np.ndarray, offsets: np.ndarray) -> SamplePaths:
+        """Futures at times (Q,), from the last rows on."""
+        panel, scaler, drawn = self.panel, self.units.scaler, self.drawn
+        refuse_early(panel, times, offsets, panel.end, _EARLY)
+        ahead, series = self._ahead(slice(None), times, offsets), series_index(offsets)
+        samples = np.empty((len(times), len(drawn), panel.n_channels))
+        for rows in _stretches(len(times), len(drawn)):
+            for j in range(panel.n_channels):
+                samples[rows, :, j] = self.calibration.sample(_at(ahead, rows), drawn, j)
+            ends = (own[series[rows], None] for own in (self.last.floor, self.last.ceiling))
+            samples[rows] = np.clip(scaler.inverse(samples[rows]), *ends)
+        return SamplePaths(panel.like(times, scaler.inverse(ahead.values), offsets), samples)
+
+    def crossings(
+        self,
+        threshold: float,
+        until: np.ndarray,
+        channel: str | int | None,
+        direction: str,
+        coverage: float,
+    ) -> pd.DataFrame:
+        """When futures first reach a line, up to times (n_series,); see `crossing_times`."""
+        sign, panel, end = sign_of(direction), self.panel, self.panel.end
+        check_share("coverage", coverage)
+        j, horizon = channel_at(panel, channel), until - end
+        found, is_beyond = self._crossed(sign, self._line(threshold, j), j, horizon)
+        window = Window.of(found, coverage)
+        status = np.where(np.isinf(window.median), "censored", "crosses")
+        columns = {"status": np.where(is_beyond, "already", status)}
+        columns["probability"] = window.probability
+        for name in ("earliest", "median", "latest"):
+            since = getattr(window, name)
+            own = np.where(since < horizon, end + since, until)
+            at = panel.like(own, np.zeros((len(own), panel.n_channels)), np.arange(len(own) + 1))
+            columns[name] = at.user_times()
+        return pd.DataFrame(columns, index=pd.Index(panel.ids, tupleize_cols=False))
+
+    def _crossed(
+        self, sign: float, line: float, channel: int, horizon: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Times (n_series, n_samples) of crossings since the last rows; infinite of none.
+
+        Then which series (n_series,) have crossed at their last row for sure.
+        """
+        scaler, reach = self.units.scaler, self.calibration.known_between()[1]
+        limits = [scaler.transform(own)[:, channel] for own in (self.last.floor, self.last.ceiling)]
+        leads = [grid_leads(own, self.units.time_scale, reach) for own in horizon]
+        found = np.empty((len(leads), len(self.drawn)))
+        for part in series_chunks([len(own) for own in leads], _MOST_TIMES):
+            offsets = offsets_from([len(own) for own in leads[part]])
+            start = np.repeat(self.panel.end[part], np.diff(offsets))
+            ahead = self._ahead(part, np.concatenate(leads[part]) + start, offsets)
+            for i, k in enumerate(range(len(leads))[part]):
+                own = _at(ahead, slice(*offsets[i : i + 2]))
+                values = [
+                    self.calibration.sample(_at(own, rows), self.drawn, channel)
+                    for rows in _stretches(len(own.values), len(self.drawn))
+                ]
+                inside = np.clip(np.concatenate(values), limits[0][k], limits[1][k])
+                found[k] = first_crossings(leads[k], sign * (inside - line))
+        found[found > horizon[:, None]] = np.inf
+        now, is_noisy = (column[:, channel] for column in self.last[:2])
+        is_beyond = ~is_noisy & (sign * (now - line) >= 0)
+        found[is_beyond] = 0.0
+        return found, is_beyond
+
+    def _ahead(self, part: slice, times: np.ndarray, offsets: np.ndarray) -> Ahead:
+        """Forecasts of some series at times (Q,); the exact observations at the last row.
+
+        Errors grow from none there, but those of observations with noise.
+        """
+        ahead, counts = self.outlook(part, times, offsets), np.diff(offsets)
+        since = times - np.repeat(self.panel.end[part], counts)
+        now, is_noisy = (np.repeat(column[part], counts, axis=0) for column in self.last[:2])
+        is_known = (since == 0)[:, None] & ~np.isnan(now) & ~is_noisy
+        least = np.where(is_noisy, self.calibration.known_between()[0], 0.0)
+        return ahead._replace(
+            values=np.where(is_known, now, ahead.values),
+            leads=np.maximum(ahead.leads, least),
+            expected=np.where(is_known, 0.0, ahead.expected),
+        )
+
+    def _line(self, threshold: float, channel: int) -> float:
+        """A threshold in standard deviations from the mean."""
+        scaler, name = self.units.scaler, self.panel.channel_names[channel]
+        if scaler.observed is not None and not scaler.observed[channel]:
+            raise ValueError(
+                f"channel {name!r} was never observed in fit: nothing is known of when it crosses "
+                "a line; fit on series that have it."
+            )
+        check_line(threshold)
+        mean, scale = scaler.mean[channel], scaler.scale[channel]
+        line = (threshold - mean) / scale
+        if not abs(line) <= _FURTHEST:
+            raise ValueError(
+                f"threshold={threshold!r} is far from all values of channel {name!r}, whose mean "
+                f"was {mean:.4g} and standard deviation {scale:.4g} in fit: give it in the units "
+                "of fit, or choose another channel."
+            )
+        return float(line)
+
+
+def draw_courses(
+    calibration: KnownErrors | None, n_samples: int, random_state: Any
+) -> tuple[KnownErrors, np.ndarray]:
+    """What is known of errors, and which of their courses (n_samples,) are taken."""
+    if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
+        raise ValueError(f"n_samples must be an int of at least 1, got {n_samples!r}.")
+    if isinstance(random_state, np.random.Generator):
+        random_state = np.random.RandomState(random_state.bit_generator)
+    rng = np.random.RandomState() if random_state is None else check_random_state(random_state)
+    drawn = None if calibration is None else calibration.draw(n_samples, rng)
+    if drawn is None:
+        raise ValueError(
+            "the errors of forecasts are not known: fit again with this version, on series of "
+            "two rows or more; of PolyODEForecaster, ask the forecaster itself."
+        )
+    return calibration, drawn
+
+
+_EARLY = "its last observation ({} such times): futures start there; interpolate() tells the past."
+
+
+def _stretches(n_times: int, n_samples: int) -> Iterator[slice]:
+    """Stretches of times at which samples are few enough to be computed at once."""
+    step = max(_MOST_VALUES // n_samples, 1)
+    return (slice(start, start + step) for start in range(0, n_times, step))
+
+
+def _at(ahead: Ahead, rows: Any) -> Ahead:
+    """Some of the times, by an index or a slice."""
+    return Ahead(*(column[rows] for column in ahead))
+
+
+def read_until(
+    panel: Panel, until: Any, query: Callable[[Any], tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """Time (n_series,) up to which crossings are looked for; `query` reads times of each series."""
+    refuse_reordered(until, panel, "until")
+    given = until
+    if pd.api.types.is_list_like(until):
+        given = [list(own) if pd.api.types.is_list_like(own) else [own] for own in until]
+        if [len(own) for own in given] != [1] * panel.n_series:
+            raise ValueError(
+                f"until must be one time, or one for each of the {panel.n_series} series, got "
+                f"{plain_repr(until)}."
+            )
+    try:
+        flat, _ = query(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("times", "until", 1)) from None
+    horizon = flat - panel.end
+    if (wrong := horizon <= 0).any():
+        k = int(np.argmax(wrong))
+        name = name_query(panel, k, flat[k], 0 - horizon[k]).replace("times of", "until of", 1)
+        raise ValueError(
+            f"{name} before its last observation ({int(wrong.sum())} such series): crossings are "
+            'looked for after it; give a later time, or a duration with relative_to="end".'
+        )
+    return flat
