@@ -411,6 +411,20 @@ def print_places(modules: dict[str, Module], listed: list[str]) -> None:
             print(*(f"  {place}" for place in found), sep="\n")
 
 
+def calls(package: Any, **settings: Any) -> dict[str, Callable[[], Any]]:
+    """What is called to see which files run, in this order."""
+    model, series = package.PolyODETransformer(random_state=0, **settings), six_series()
+    panel = package.Panel.from_series(series)
+    trained = package.PolyODEForecaster(package.PolyODETransformer(random_state=0, **settings))
+    return {
+        "fit": lambda: model.fit(series),
+        "transform": lambda: model.transform(series),
+        "forecast": lambda: model.forecast(series, [1.0, 2.0, 3.0], relative_to="end"),
+        "pretrain of the forecaster": lambda: trained.pretrain(panel),
+        "its forecast": lambda: trained.forecast(panel, [1.0, 2.0, 3.0], relative_to="end"),
+    }
+
+
 def print_calls(package: Any, root: Path) -> None:
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
@@ -419,15 +433,7 @@ def print_calls(package: Any, root: Path) -> None:
         own = [base.__name__ for base in own_classes(cls)]
         print(f"{cls.__name__}: own classes {len(own)} ({' < '.join(own)})", end=", ")
         print(f"constructor parameters {len(inspect.signature(cls).parameters)}")
-    model, series = package.PolyODETransformer(random_state=0), six_series()
-    panel, trained = package.Panel.from_series(series), forecaster(random_state=0)
-    for name, action in {
-        "fit": lambda: model.fit(series),
-        "transform": lambda: model.transform(series),
-        "forecast": lambda: model.forecast(series, [1.0, 2.0, 3.0], relative_to="end"),
-        "pretrain of the forecaster": lambda: trained.pretrain(panel),
-        "its forecast": lambda: trained.forecast(panel, [1.0, 2.0, 3.0], relative_to="end"),
-    }.items():
+    for name, action in calls(package).items():
         found = entered(root, action)
         n_functions = sum(not function.endswith(">") for _, function in found)
         print(f"{name} enters {len({file for file, _ in found})} files, {n_functions} functions")

@@ -17,7 +17,15 @@ from numpydoc.docscrape import NumpyDocString
 from packaging.version import Version
 
 import skpolyode
-from benchmarks.structure import WINGS, Module, read_package
+from benchmarks.structure import (
+    WINGS,
+    Module,
+    calls,
+    constants,
+    entered,
+    own_classes,
+    read_package,
+)
 from tests.fresh import after_steps
 from tests.public_api import public_callables, public_modules, public_objects
 
@@ -51,6 +59,39 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
     assert {*core["source_modules"].split(), *wings["modules"].split()} == parts
     assert core["forbidden_modules"] == wings["modules"]
     assert {name.removeprefix("skpolyode.") for name in wings["modules"].split()} == WINGS
+
+
+# `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
+# a commit that raises one says what that has bought.
+CEILINGS = {
+    "code lines of the package": 20_450,
+    "code lines of the core": 11_921,
+    "tuned constants": 242,
+    "own classes of PolyODETransformer": 7,
+    "own classes of HiPPOTransformer": 3,
+    "own classes of PolyODEForecaster": 3,
+    "files entered by fit": 77,  # of one epoch; three more by a long fit
+    "files entered by transform": 32,
+    "files entered by forecast": 45,
+}
+
+
+def test_the_package_does_not_grow() -> None:
+    modules = MODULES.values()
+    figures = {
+        "code lines of the package": sum(len(module.code) for module in modules),
+        "code lines of the core": sum(len(module.code) for module in modules if module.is_core),
+        "tuned constants": sum(len(constants(module)) for module in modules),
+    }
+    for name in ("PolyODETransformer", "HiPPOTransformer", "PolyODEForecaster"):
+        figures[f"own classes of {name}"] = len(own_classes(getattr(skpolyode, name)))
+    root = Path(skpolyode.__file__).parent
+    for name, action in list(calls(skpolyode, max_epochs=1).items())[:3]:
+        files = {file for file, _ in entered(root, action)}
+        figures[f"files entered by {name}"] = len(files)
+    assert figures.keys() == CEILINGS.keys()
+    above = {name: n for name, n in figures.items() if n > CEILINGS[name]}
+    assert not above, "the package has grown: simplify, or raise a ceiling and say why"
 
 
 @pytest.mark.parametrize("step", ["HiPPOTransformer", "fit HiPPOTransformer"])

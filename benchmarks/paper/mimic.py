@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.paper.cells import FULL, QUICK
+from benchmarks.paper.cells import FULL, QUICK, Setting
 from benchmarks.paper.mimic_cells import MIMIC, MimicCell
 from benchmarks.paper.rows import all_rows
 from benchmarks.paper.runner import make_table, parser
@@ -38,21 +38,33 @@ PAPER_COLUMNS = (
 )
 
 
-def main() -> None:
+def main(
+    setting: Setting = MIMIC,
+    description: str = __doc__,
+    path: str = "all_hourly_data.h5",
+) -> None:
+    """Compute the table of a data set, which is read from the user's own copy."""
     rows = [name for name, row in all_rows().items() if not row.sees_truth]
-    options = parser(__doc__, n_jobs=1, rows=rows)
-    options.add_argument("--path", type=Path, required=True, help="all_hourly_data.h5")
+    options = parser(description, n_jobs=1, rows=rows)
+    options.add_argument("--path", type=Path, required=True, help=path)
+    options.add_argument("--seeds", type=int, help="splits")
     arguments = options.parse_args()
     rows = arguments.rows or rows
     size, n_stays = (QUICK, N_QUICK) if arguments.quick else (FULL, None)
     cells = [
-        MimicCell(str(arguments.path), row, seed, n_stays, size.limits)
-        for seed in range(size.n_seeds)
+        MimicCell(str(arguments.path), row, seed, n_stays, size.limits, setting)
+        for seed in range(arguments.seeds or size.n_seeds)
         for row in rows
     ]
     make_table(
         cells,
-        lambda store: setting_table(summarise(cells, store), MIMIC, rows, COLUMNS, PAPER_COLUMNS),
+        lambda store: setting_table(
+            summarise(cells, store),
+            setting,
+            rows,
+            COLUMNS,
+            PAPER_COLUMNS if setting == MIMIC else (),
+        ),
         arguments,
     )
 

@@ -1,4 +1,4 @@
-"""One number of the table on MIMIC-III: a method and a split."""
+"""One number of the tables on intensive care: a method and a split."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sklearn.utils import Bunch
 
 from benchmarks.paper.cells import Setting
 from benchmarks.paper.mimic_extract import load_mimic_extract
+from benchmarks.paper.physionet_extract import load_physionet_vitals
 from benchmarks.paper.rows import all_rows, with_past
 from benchmarks.protocol import reconstruction_mse
 from skpolyode.datasets import drop_times
@@ -19,6 +20,8 @@ from skpolyode.forecasting import evaluate_forecasts
 from skpolyode.panel import Panel
 
 MIMIC = Setting("MIMIC-III", None, "by subject")
+PHYSIONET = Setting("PhysioNet 2012", None, "by stay")
+LOADERS = {MIMIC: load_mimic_extract, PHYSIONET: load_physionet_vitals}
 WINDOW = 23.0
 PARAMETERS = {"window": WINDOW, "n_coefficients": 18}
 LAST_KNOWN = 18.0  # hour
@@ -45,7 +48,8 @@ class MimicCell:
 
     def run(self) -> dict[str, float]:
         """Fit on the training subjects and score on the test subjects."""
-        row, data = all_rows()[self.row], _first(_load(self.path, self.seed), self.n_stays)
+        row = all_rows()[self.row]
+        data = _first(_load(self.setting, self.path, self.seed), self.n_stays)
         start = time.process_time()
         train = data.panel[data.split == "train"]
         estimator = self._estimator().fit(train)
@@ -76,8 +80,8 @@ def forecast_mse(estimator: Any, panel: Panel, scale: np.ndarray) -> float:
 
 # The cells of a split follow each other.
 @lru_cache(maxsize=1)
-def _load(path: str, seed: int) -> Bunch:
-    return load_mimic_extract(path, random_state=seed)
+def _load(setting: Setting, path: str, seed: int) -> Bunch:
+    return LOADERS[setting](path, random_state=seed)
 
 
 def _first(data: Bunch, n_stays: int | None) -> Bunch:

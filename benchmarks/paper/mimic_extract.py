@@ -19,7 +19,7 @@ MIMIC_VARIABLES = (
 )
 _STAY = ["subject_id", "hadm_id", "icustay_id"]
 _TABLES = {"vitals_labs": [*_STAY, "hours_in"], "patients": _STAY}
-_N_HOURS = 24
+N_HOURS = 24
 _MIN_HOURS = 30  # a stay counts if it is longer: the day that is read, a gap, and the outcome
 
 
@@ -106,8 +106,8 @@ def load_mimic_extract(
         y=patients["mort_hosp"].to_numpy(dtype=np.int64),
         groups=groups,
         split=split,
-        center=_channelwise(np.mean, seen),
-        scale=_channelwise(np.std, seen),
+        center=channelwise(np.mean, seen),
+        scale=channelwise(np.std, seen),
     )
 
 
@@ -153,19 +153,19 @@ def _select(vitals: pd.DataFrame, patients: pd.DataFrame) -> tuple[pd.DataFrame,
         raise ValueError(f"table 'vitals_labs' lacks the columns {missing}.")
     hours = vitals.index.get_level_values("hours_in")
     stays = vitals.index.droplevel("hours_in")
-    vitals = vitals[(hours >= 0) & (hours < _N_HOURS) & stays.isin(patients.index)]
+    vitals = vitals[(hours >= 0) & (hours < N_HOURS) & stays.isin(patients.index)]
     means = vitals[[(name, "mean") for name in MIMIC_VARIABLES]]
     counts = vitals[[(name, "count") for name in MIMIC_VARIABLES]]
     means = means.where(counts.to_numpy() > 0).dropna(how="all")
     if means.empty:
         raise ValueError(
             f"no stay of more than {_MIN_HOURS} hours has a measurement of {MIMIC_VARIABLES} in "
-            f"its first {_N_HOURS} hours: is this file complete?"
+            f"its first {N_HOURS} hours: is this file complete?"
         )
     return means, patients[patients.index.isin(means.index.droplevel("hours_in"))]
 
 
-def _channelwise(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> np.ndarray:
+def channelwise(statistic: Callable[[np.ndarray], float], values: np.ndarray) -> np.ndarray:
     """Statistic of the observed values of each channel; NaN where there are none."""
     observed = (column[~np.isnan(column)] for column in values.T)
     return np.array([statistic(column) if len(column) else np.nan for column in observed])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,50 +135,6 @@ class PanelViews(PanelSelection):
         index = pd.MultiIndex.from_arrays([ids, times], names=["id", "time"])
         return pd.DataFrame(self.values, index=index, columns=list(self.channel_names))
 
-    def head(self, n: int = 5) -> Self:
-        """Return a panel of the first series.
-
-        Parameters
-        ----------
-        n : int, default=5
-            Number of series; all of them if the panel has fewer.
-
-        Returns
-        -------
-        Panel
-
-        Examples
-        --------
-        >>> from skpolyode.panel import Panel
-        >>> Panel.from_array([[1.0, 2.0], [3.0, 4.0]]).head(1).values.ravel().tolist()
-        [1.0, 2.0]
-        """
-        return self[:n]
-
-    def to_padded(self, fill: float = np.nan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rectangular arrays.
-
-        Parameters
-        ----------
-        fill : float, default=nan
-            Value that pads the end of shorter series, in times and in values.
-
-        Returns
-        -------
-        times : float64 ndarray of shape (n_series, L)
-            Times, with L the length of the longest series.
-        values : float64 ndarray of shape (n_series, L, D)
-            Values.
-        lengths : int64 ndarray of shape (n_series,)
-            Rows of each series.
-        """
-        lengths = self.lengths
-        real = np.arange(lengths.max(initial=0)) < lengths[:, None]
-        times = np.full(real.shape, fill, dtype=np.float64)
-        values = np.full((*real.shape, self.n_channels), fill, dtype=np.float64)
-        times[real], values[real] = self.times, self.values
-        return times, values, lengths
-
     def describe(self) -> pd.DataFrame:
         """Summarise each channel, and the rows in which any channel is observed.
 
@@ -290,7 +246,7 @@ class PanelViews(PanelSelection):
         if dtype is not None and np.dtype(dtype) != object:
             raise TypeError(
                 f"a panel is no array of {np.dtype(dtype)}: its series have different times; "
-                "to_padded() gives rectangular arrays."
+                "`transform` of an estimator or `Resampler` makes arrays of equal rows."
             )
         array = np.empty(self.n_series, dtype=object)
         for index in range(self.n_series):

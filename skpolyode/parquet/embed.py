@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError
-from dataclasses import asdict
+from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,18 @@ from typing import Any
 import joblib
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from sklearn.utils import check_scalar
 from tqdm.auto import tqdm
 
-from skpolyode.parquet.sink import Sink
 from skpolyode.parquet.source import (
     ROWS_PER_CHUNK,
     Reading,
     first_rows,
-    identity,
     open_source,
     read_chunks,
 )
-
-_TRIES = 3  # in a row that lose a worker before a part is written: then it is no accident
-_COMPARED = 20  # series embedded again, to see that the estimator is the one of an earlier run
+from skpolyode.saving.container import replace_file
 
 
 def embed_dataset(
@@ -47,8 +43,7 @@ def embed_dataset(
     """Embed a long table on disk that does not fit in memory.
 
     The table is read in chunks of whole series, and the embeddings of each chunk are written to one
-    file in the folder `sink`. Call the function again to continue an interrupted run where it
-    stopped. A run that loses a worker, to a reboot or for want of memory, continues by itself.
+    file in the folder `sink`.
 
     Parameters
     ----------
@@ -62,7 +57,7 @@ def embed_dataset(
         columns: a channel that one of them lacks is an error, since it may only have another
         name there; add a column of nulls where it was not observed.
     sink : str or PathLike
-        Folder for the results, new, empty, or of an earlier run with the same arguments.
+        Folder for the results, new or empty.
     id : str, default="id"
         Column that tells the series apart.
     time : str, default="time"
@@ -94,8 +89,8 @@ def embed_dataset(
     Raises
     ------
     ValueError
-        If rows of a series are apart, if a series is not valid, or if `sink` holds files of
-        something else: of another source, estimator or setting.
+        If the rows of a series are not neighbours, if a series is not valid, or if `sink` is not
+        empty.
 
     See Also
     --------
@@ -133,81 +128,46 @@ def embed_dataset(
     """
     rows_per_chunk = int(check_scalar(rows_per_chunk, "rows_per_chunk", Integral, min_val=1))
     dataset, reading = open_source(source, id, time, channels, static, options)
-    settings = {**asdict(reading), "rows_per_chunk": rows_per_chunk, "source": identity(dataset)}
-    if "inputs" in options:
-        settings["options"] = options | {"inputs": joblib.hash(options["inputs"])}
     features = [str(name) for name in estimator.get_feature_names_out()]
     if id in features:
         raise ValueError(f"id={id!r} is also the name of a feature: rename the column of ids.")
-    target = Sink(Path(sink), settings, features)
-    total = dataset.count_rows() if verbose else None
-    tries, n_parts = 0, 0
-    while True:
-        chunks = read_chunks(dataset, reading.columns, id, rows_per_chunk)
-        try:
-            # Waiting chunks take memory, so that there is no more than one in reserve.
-            parallel = joblib.Parallel(
-                n_jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs + 1"
-            )
-            n_series = 0
-            with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
-                for rows, series in parallel(_jobs(estimator, reading, target, chunks)):
-                    bar.update(rows)
-                    n_series += series
-            return n_series
-        except Exception as error:
-            # A process that computed is gone, for any reason, with what it had been given.
-            is_lost = isinstance(error, BrokenExecutor | CancelledError)
-            if not is_lost and type(error).__module__.partition(".")[0] != "distributed":
-                raise
-            before, n_parts = n_parts, target.n_parts
-            tries = 0 if n_parts > before else tries + 1
-            if tries == _TRIES:
-                error.add_note("Workers are lost: lower rows_per_chunk if their memory is short.")
-                raise
-
-
-def _jobs(
-    estimator: Any, reading: Reading, sink: Sink, chunks: Iterator[pa.Table]
-) -> Iterator[tuple]:
-    """Calls for joblib: one for each chunk, which does little for those of an earlier run."""
-    compared = False
-    for number, table in enumerate(chunks):
-        # From the table, since a panel changes the types of ids.
-        ids = table[reading.id].take(pa.array(first_rows(table[reading.id])))
-        if not sink.holds(number, reading.id, ids):
-            yield joblib.delayed(_embed)(estimator, reading, sink, number, table, ids)
-            continue
-        if not compared:
-            _compare(estimator, reading, sink, number, table)
-            compared = True
-        yield joblib.delayed(tuple)([table.num_rows, len(ids)])
+    folder = Path(sink)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ValueError(f"sink {str(folder)!r} holds files: pass a new or an empty folder.")
+    chunks = enumerate(read_chunks(dataset, reading.columns, id, rows_per_chunk))
+    embed = joblib.delayed(_embed)
+    calls = (embed(estimator, reading, features, folder, *chunk) for chunk in chunks)
+    # Waiting chunks take memory, so that there is no more than one in reserve.
+    parallel = joblib.Parallel(
+        n_jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs + 1"
+    )
+    n_series, total = 0, dataset.count_rows() if verbose else None
+    with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
+        for rows, series in parallel(calls):
+            bar.update(rows)
+            n_series += series
+    return n_series
 
 
 def _embed(
-    estimator: Any, reading: Reading, sink: Sink, number: int, table: pa.Table, ids: pa.ChunkedArray
+    estimator: Any,
+    reading: Reading,
+    features: Sequence[str],
+    folder: Path,
+    number: int,
+    table: pa.Table,
 ) -> tuple[int, int]:
-    """Write the embeddings of a chunk, whose series have `ids`; return its rows and series."""
+    """Write the embeddings of a chunk to a file; return its numbers of rows and of series."""
     try:
         panel = reading.panel(table)
     except ValueError as error:  # it counts series from the start of the chunk
         raise ValueError(f"chunk {number} of source: {error}") from None
-    sink.write(number, reading.id, ids, np.asarray(estimator.transform(panel)))
+    # From the table, since a panel changes the types of ids.
+    ids = table[reading.id].take(pa.array(first_rows(table[reading.id])))
+    embedded = np.ascontiguousarray(np.asarray(estimator.transform(panel)).T)
+    data = io.BytesIO()
+    pq.write_table(pa.table({reading.id: ids, **dict(zip(features, embedded, strict=True))}), data)
+    # At once, so that a reader of the folder never sees a part of a file.
+    replace_file(folder / f"part-{number:06d}.parquet", data.getvalue())
     return table.num_rows, len(ids)
-
-
-def _compare(estimator: Any, reading: Reading, sink: Sink, number: int, table: pa.Table) -> None:
-    """Raise if the estimator is not that of the parts that are there.
-
-    Its embeddings are compared and not its attributes, among which are times that a training took:
-    a script that trains the same model again can go on.
-    """
-    starts = np.append(first_rows(table[reading.id]), table.num_rows)[: _COMPARED + 1]
-    now = np.asarray(estimator.transform(reading.panel(table.slice(0, int(starts[-1])))))
-    before = sink.read(number, len(now))
-    size = np.nan_to_num(np.abs(before)).max(axis=0)
-    if not np.allclose(now, before, rtol=1e-6, atol=1e-6 * size, equal_nan=True):
-        raise ValueError(
-            f"sink {str(sink.folder)!r} holds embeddings of another estimator: pass another "
-            "folder, or the estimator of the earlier run to go on."
-        )

@@ -99,93 +99,93 @@ def open_source(
         raise FileNotFoundError(
             f"source: there is no {str(error)!r}: pass a Parquet file, a folder or a list of them."
         ) from error
-    schema = dataset.schema
     static = [static] if isinstance(static, str) else static and list(static)
     used = [id, time, *(static or []), *error_columns(options.get("error"))]
-    names = value_columns("source", schema.names, used, channels)
+    names = value_columns("source", dataset.schema.names, used, channels)
     if channels is None:
-        counted = _index_columns(schema)
-        names = [name for name in names if name not in counted]
-    mixed = set()
+        indices = _index_columns(dataset.schema)
+        names = [name for name in names if name not in indices]
     for fragment in dataset.get_fragments():
-        kinds = _check_file(fragment, schema, used, names, may_have_more=channels is not None)
-        for name in names:
-            if name in kinds and schema.field(name).type not in (kinds[name], pa.float64()):
-                mixed.add(name)
-    if mixed and is_open:
-        raise ValueError(
-            f"source: channels are of different types in its files ({', '.join(sorted(mixed))}): "
-            "open it with a schema in which they are float64, or pass the paths."
-        )
+        _check_columns(fragment, [*used, *names], None if channels else dataset.schema.names)
+    schema = _joint_schema(dataset, [*used, *names])
+    _check_types(schema, time, names)
+    reading = Reading(id, time, names, static, options)
+    if not is_open:
+        return ds.dataset(source, format="parquet", schema=schema), reading
+    mixed = [
+        name
+        for name in (time, *names)
+        if dataset.schema.field(name).type not in (schema.field(name).type, pa.float64())
+    ]
     if mixed:
-        for name in mixed:
-            field = pa.field(name, pa.float64())
-            schema = schema.set(schema.get_field_index(name), field)
-        dataset = ds.dataset(source, format="parquet", schema=schema)
-    return dataset, Reading(id, time, names, static, options)
+        raise ValueError(
+            f"source: columns are of different types in its files ({', '.join(mixed)}): open it "
+            "with a schema in which they are float64, or pass the paths."
+        )
+    return dataset, reading
 
 
-def _check_file(
-    fragment: ds.Fragment,
-    schema: pa.Schema,
-    used: Sequence[str],
-    channels: Sequence[str],
-    *,
-    may_have_more: bool,
-) -> dict[str, pa.DataType]:
-    """Check the columns of one file and return their types; `used` are those of no channel."""
+def _check_columns(
+    fragment: ds.Fragment, needed: Sequence[str], known: Sequence[str] | None
+) -> None:
+    """Check that a file has the columns that are needed, and none but `known` ones, if given.
+
+    pyarrow would fill what a file lacks with nulls, and leave out what the first one has not.
+    """
     path = getattr(fragment, "path", None)
     where = "source" if path is None else f"source: file {path!r}"
-    kinds = {field.name: field.type for field in fragment.physical_schema}
+    schema = fragment.physical_schema
     keys = ds.get_partition_keys(fragment.partition_expression)  # columns in the names of folders
-    if missing := [name for name in (*used, *channels) if name not in kinds and name not in keys]:
-        remedy = "give it the column"
-        if missing[0] in channels:
-            remedy += ", of nulls if the channel was not observed there"
+    found = [*schema.names, *keys]
+    if missing := [name for name in needed if name not in found]:
         raise ValueError(
             f"{where} has no column {missing[0]!r}, which other files have; its columns are "
-            f"{[*kinds, *keys]}: {remedy}."
+            f"{found}: give it the column, of nulls if it is a channel that was not observed there."
         )
-    known = [*schema.names, *_index_columns(fragment.physical_schema)]
-    if not may_have_more and (new := [name for name in kinds if name not in known]):
+    if known is None:
+        return
+    if new := [name for name in found if name not in (*known, *_index_columns(schema))]:
         raise ValueError(
             f"{where} has a column {new[0]!r} that is not in the first file: name the channels by "
             "channels=, or give all files the same columns."
         )
-    time = used[1]
-    if time in kinds and not any(test(kinds[time]) for test in _TIMES):
-        raise ValueError(
-            f"{where}: the times {time!r} are of type {kinds[time]}, not numbers or timestamps: "
-            "convert them."
-        )
-    if kinds.get(time, schema.field(time).type) != schema.field(time).type:
-        raise ValueError(
-            f"{where}: the times {time!r} are of type {kinds[time]}, in the first file of "
-            f"{schema.field(time).type}: write them alike."
-        )
-    for name in channels:
-        if name in kinds and not any(test(kinds[name]) for test in _VALUES):
+
+
+def _joint_schema(dataset: ds.Dataset, names: Sequence[str]) -> pa.Schema:
+    """Schema of a data set, with types of columns that hold the values of all files."""
+    joint = {field.name: field for field in dataset.schema}
+    for fragment in dataset.get_fragments():
+        own = fragment.physical_schema
+        for name in (name for name in names if name in own.names):
+            try:
+                [joint[name]] = pa.unify_schemas(
+                    [pa.schema([joint[name]]), pa.schema([own.field(name)])],
+                    promote_options="permissive",
+                )
+            except pa.ArrowTypeError:
+                raise ValueError(
+                    f"source: column {name!r} is of type {own.field(name).type} in "
+                    f"{getattr(fragment, 'path', 'a file')!r} and of type {joint[name].type} "
+                    "before: give it one type in all files."
+                ) from None
+    return pa.schema(list(joint.values()), metadata=dataset.schema.metadata)
+
+
+def _check_types(schema: pa.Schema, time: str, channels: Sequence[str]) -> None:
+    """Check that times and channels are of types that can be read as such."""
+    for name in (time, *channels):
+        kind, tests = schema.field(name).type, _TIMES if name == time else _VALUES
+        if not any(test(kind) for test in tests):
             raise ValueError(
-                f"{where}: the channel {name!r} is of type {kinds[name]}, not of numbers: convert "
-                "it, name it in static=, or leave it out of channels=."
+                f"source: the {'times' if name == time else 'channel'} {name!r} is of type {kind}, "
+                "which is not one of numbers: convert it, or leave it out by channels=."
             )
-    return kinds
 
 
 def _index_columns(schema: pa.Schema) -> list[str]:
     """Columns in which pandas has stored the index of a frame; a counted one needs none."""
     own = schema.pandas_metadata or {}
     return [name for name in own.get("index_columns", ()) if isinstance(name, str)]
-
-
-def identity(dataset: ds.Dataset) -> dict[str, Any]:
-    """What tells a source from others without reading it: columns, files, sizes and dates."""
-    files = getattr(dataset, "files", [])
-    infos = dataset.filesystem.get_file_info(files) if files else []
-    return {
-        "columns": [f"{field.name}: {field.type}" for field in dataset.schema],
-        "files": [[info.path, info.size, info.mtime_ns] for info in infos],
-    }
 
 
 def read_chunks(

@@ -259,22 +259,6 @@ def test_to_long_is_the_inverse_of_from_long(series):
     assert Panel.from_long(table, id="id", time="time").equals(panel)
 
 
-@given(pairs())
-def test_to_padded_is_the_inverse_of_from_array(series):
-    panel = Panel.from_series(series)
-    times, values, lengths = panel.to_padded()
-    assert values.shape == (len(panel), lengths.max(), panel.n_channels)
-    assert Panel.from_array(values, times).equals(panel)
-
-
-def test_to_padded_fills(panel):
-    times, values, lengths = panel.to_padded(fill=-9.0)
-    assert lengths.tolist() == [3, 1, 2]
-    assert times.tolist() == [[0.0, 1.0, 3.0], [5.0, -9.0, -9.0], [-1.0, 7.0, -9.0]]
-    assert values[1].tolist() == [[4.0, 40.0], [-9.0, -9.0], [-9.0, -9.0]]
-    assert np.isnan(values[0, 0, 1])
-
-
 def test_to_long_refuses_a_name_twice():
     panel = Panel.from_series([([0], [1])], channel_names=["time"])
     with pytest.raises(ValueError, match="a channel has the name 'time' of a column"):

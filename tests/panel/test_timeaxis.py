@@ -170,13 +170,6 @@ def test_long_tables_keep_datetimes():
     assert repr(panel).endswith("times 2024-01-01 00:00:00 to 2024-01-03 00:00:00)")
 
 
-def test_padded_counts_come_back_as_datetimes():
-    index = pd.DatetimeIndex(["2024-01-01", "2024-01-03"])
-    panel = Panel.from_series([(index, [1, 2]), (index[:1], [3])], time_unit="D")
-    times, values, _ = panel.to_padded()
-    assert Panel.from_array(values, times, time_unit="D").equals(panel)
-
-
 def test_missing_times_pass_through_the_axis():
     axis = TimeAxis("s")
     assert pd.isna(axis.to_user(np.array([np.nan])))[0]

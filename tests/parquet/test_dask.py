@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from dask.distributed import Client, LocalCluster
-from sklearn.base import BaseEstimator
 
 from skpolyode import HiPPOTransformer, Panel
 from skpolyode.parquet import embed_dataset
@@ -37,36 +33,3 @@ def test_a_cluster_gives_the_same(tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_parquet(tmp_path / "dask"), pd.read_parquet(tmp_path / "one"), check_exact=True
     )
-
-
-@pytest.mark.slow
-def test_a_cluster_that_loses_a_worker_goes_on(tmp_path):
-    times = np.tile(np.arange(20.0), 8)
-    table = pd.DataFrame({"id": np.repeat(np.arange(8), 20), "time": times, "x": times})
-    table.loc[60:80, "x"] = 1.0
-    table.to_parquet(tmp_path / "series.parquet")
-    cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-    )
-    with cluster, Client(cluster), joblib.parallel_config(backend="dask"):
-        embedder = Deadly(str(tmp_path / "flag"))
-        settings = {"source": tmp_path / "series.parquet", "rows_per_chunk": 20}
-        assert embed_dataset(embedder, sink=tmp_path / "out", **settings) == 8
-    assert (tmp_path / "flag").exists()
-    assert pd.read_parquet(tmp_path / "out")["n_rows"].tolist() == [20] * 8
-
-
-class Deadly(BaseEstimator):
-    """Its worker dies at the fourth series, once."""
-
-    def __init__(self, flag):
-        self.flag = flag
-
-    def get_feature_names_out(self):
-        return ["n_rows"]
-
-    def transform(self, panel):
-        if panel.values[0, 0] == 1.0 and not Path(self.flag).exists():
-            Path(self.flag).touch()
-            os._exit(1)
-        return np.asarray(panel.lengths, dtype=float)[:, None]
