@@ -11,6 +11,7 @@ from skpolyode.panel.durations import read_duration
 from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.query import moments
+from skpolyode.panel.rows import offsets_from
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
@@ -22,8 +23,9 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
     ----------
     panel : Panel
         Series with datetimes.
-    holidays : array-like of dates, or mapping from dates, or None, default=None
-        Days off, as dates, datetimes or text such as "2026-12-25".
+    holidays : array-like of dates, or mapping or Series by dates, or None, default=None
+        Days off, as dates, datetimes or text such as "2026-12-25". Give them without a time zone,
+        or in that of the panel.
     ahead : float, timedelta or str, default="7D"
         For how long after the last row of each series the calendar goes on: at least as long as
         what is forecast. A number is in the units of `times`.
@@ -40,7 +42,8 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
     TypeError
         If the times are plain numbers, which have no days.
     ValueError
-        If `ahead` is not a positive length of time.
+        If `ahead` is not a positive length of time, or if a holiday is missing, of another time
+        zone, or a day that the panel's zone has left out.
 
     See Also
     --------
@@ -66,30 +69,59 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
         )
     further = pd.Timedelta(read_duration("ahead", ahead, panel.time_unit), panel.time_unit)
     times, has_rows = panel.user_times(), panel.lengths > 0
+    off = np.empty(0, np.int64) if holidays is None else _holidays(panel, holidays)
     first = _day_numbers(times[panel.offsets[:-1][has_rows]])
     last = _day_numbers(times[panel.offsets[1:][has_rows] - 1] + further)
     lengths = np.zeros(panel.n_series, dtype=np.int64)
     lengths[has_rows] = last - first + 1
-    offsets = np.append(0, np.cumsum(lengths))
-    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    days = np.repeat(first, lengths[has_rows]) + place
+    series = np.repeat(np.arange(panel.n_series), lengths)
+    offsets = offsets_from(lengths)
+    days = np.repeat(first, lengths[has_rows]) + np.arange(len(series)) - offsets[series]
+    midnights = _midnights(days, panel.tz)
+    there = _day_numbers(midnights) == days
+    days, midnights = days[there], midnights[there]
     columns = {name: (days + 3) % 7 == k for k, name in enumerate(_DAYS)}  # 1970 began on Thursday
     if holidays is not None:
-        columns["holiday"] = np.isin(days, _day_numbers(moments(list(holidays), None, "holidays")))
-    midnights = pd.DatetimeIndex(days.astype("M8[D]").astype("M8[s]"))
-    if panel.tz is not None:  # some clocks change at midnight
-        twice = np.ones(len(days), dtype=bool)
-        midnights = midnights.tz_localize(panel.tz, ambiguous=twice, nonexistent="shift_forward")
+        columns["holiday"] = np.isin(days, off)
     rows = Panel(
         midnights,
         np.column_stack(list(columns.values())).astype(np.float64),
-        offsets,
+        offsets_from(there)[offsets],
         ids=panel.ids if panel.rows.has_ids else None,
         channel_names=list(columns),
         time_unit=panel.time_unit,
         empty="keep",
     )
     return Inputs(rows, "hold")
+
+
+def _holidays(panel: Panel, holidays: Any) -> np.ndarray:
+    """Day numbers of holidays."""
+    if isinstance(holidays, pd.Series) and isinstance(holidays.index, pd.DatetimeIndex):
+        holidays = holidays.index
+    given = moments(list(holidays), None, "holidays")
+    if given.isna().any():
+        place = int(np.argmax(given.isna()))
+        raise ValueError(f"holidays: the one at position {place} is missing: leave it out.")
+    if given.tz is not None and str(given.tz) != panel.tz:
+        raise ValueError(
+            f"holidays are of the time zone {given.tz} and the panel of {panel.tz or 'none'}: a "
+            "holiday lasts for a day of the panel; give dates without a time zone."
+        )
+    days = _day_numbers(given)
+    if (wrong := _day_numbers(_midnights(days, panel.tz)) != days).any():
+        left_out = f"{given[wrong][0]:%Y-%m-%d}"
+        raise ValueError(f"holidays: {left_out} was no day in {panel.tz}: leave it out.")
+    return days
+
+
+def _midnights(days: np.ndarray, tz: str | None) -> pd.DatetimeIndex:
+    """First moments of days; those of a day that a time zone has left out are of the next day."""
+    midnights = pd.DatetimeIndex(days.astype("M8[D]").astype("M8[s]"))
+    if tz is None:
+        return midnights
+    twice = np.ones(len(days), dtype=bool)  # some clocks change at midnight
+    return midnights.tz_localize(tz, ambiguous=twice, nonexistent="shift_forward")
 
 
 def _day_numbers(times: pd.DatetimeIndex) -> np.ndarray:

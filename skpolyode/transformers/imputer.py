@@ -118,7 +118,7 @@ class PanelImputer(PathTransformer):
     def _complete(self, panel: Panel) -> None:
         model, self.refinement_ = self.transformer_, None
         if self.refine is True or (self.refine == "auto" and hasattr(model, "fit_stages")):
-            known = panel.like(panel.times, self._credible(panel), panel.offsets)
+            known = panel.like(panel.times, self._credible(panel), panel.offsets).since_start()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `fit` has told what is odd about these series
                 self.refinement_ = learn_refinement(known, lambda x: model.interpolate(x).values)
@@ -139,10 +139,11 @@ class PanelImputer(PathTransformer):
             return path
         values = np.full(path.values.shape, np.nan)
         values[rows] = self._credible(panel)
-        known = path.like(path.times, values, path.offsets)
+        # On the clock of `panel`: datetimes count from the first row of their series.
+        known = path.like(path.times, values, path.offsets).since_start()
         added = self.refinement_.correction(known, path.values)
-        series = series_of_rows(path)
-        inside = (path.times >= panel.start[series]) & (path.times <= panel.end[series])
+        series = series_of_rows(known)
+        inside = (known.times >= panel.start[series]) & (known.times <= panel.end[series])
         refined = path.values + np.where(inside[:, None], added, 0.0)
         return path.like(path.times, refined, path.offsets)
 

@@ -270,3 +270,33 @@ def test_calendars_of_series_without_rows_and_of_numbers():
         calendar_inputs(panel, holidays=["Christmas"])
     with pytest.raises(TypeError, match="plain numbers as times, which have no days of the week"):
         calendar_inputs(Panel.from_series([([0.0, 1.0], [1.0, 2.0])]))
+
+
+def holidays_of(panel, holidays):
+    inputs = calendar_inputs(panel, holidays=holidays, ahead="1D").panel
+    table = inputs.to_long()
+    return table["time"][table["holiday"] == 1].dt.strftime("%m-%d").tolist()
+
+
+def test_a_holiday_is_a_day_of_the_panel():
+    hours = pd.date_range("2026-12-24 18:00", periods=3, freq="12h", tz="America/New_York")
+    panel = Panel.from_series([(hours, [5.0, 1.0, 2.0])])
+    named = pd.Series(["Christmas"], index=pd.DatetimeIndex(["2026-12-25"]))
+    there = pd.DatetimeIndex(["2026-12-25"], tz="America/New_York")
+    for holidays in (["2026-12-25"], named, {"2026-12-25": "Christmas"}, there):
+        assert holidays_of(panel, holidays) == ["12-25"]
+    with pytest.raises(ValueError, match="time zone UTC .* give dates without a time zone"):
+        holidays_of(panel, pd.DatetimeIndex(["2026-12-25"], tz="UTC"))
+    with pytest.raises(ValueError, match="position 1 is missing: leave it out"):
+        holidays_of(panel, ["2026-12-25", pd.NaT])
+
+
+def test_a_day_that_was_not_has_no_row():
+    """Samoa went from 29 to 31 December 2011 over night."""
+    hours = pd.date_range("2011-12-29 18:00", periods=4, freq="12h", tz="Pacific/Apia")
+    panel = Panel.from_series([(hours, [5.0, 1.0, 2.0, 3.0])])
+    days = calendar_inputs(panel, holidays=["2011-12-31"], ahead="1D").panel.user_times()
+    assert [f"{day:%m-%d}" for day in days] == ["12-29", "12-31", "01-01", "01-02"]
+    assert holidays_of(panel, ["2011-12-31"]) == ["12-31"]
+    with pytest.raises(ValueError, match="2011-12-30 was no day in Pacific/Apia"):
+        holidays_of(panel, ["2011-12-30"])
