@@ -361,7 +361,8 @@ def fit_static(
     if not is_counted and known.all() and table.index.is_unique and index.is_unique:
         return table.reindex(index)
     is_other = known.any() and not table.index.equals(pd.RangeIndex(len(table)))
-    if not is_counted or is_other or first_misplaced(table.index, ids) is not None:
+    is_other = is_other or (not has_ids and first_misplaced(table.index, ids) is not None)
+    if not is_counted or is_other:
         held = "some of the ids, but not each of them once" if known.any() else "none of the ids"
         if table.index.is_unique and (known.all() or is_counted):
             held = "the numbers of the series in another order"
