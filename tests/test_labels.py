@@ -232,6 +232,50 @@ def test_pipelines_refuse_targets_in_another_order(shuffled, make):
         flat.fit(shuffled[:6], SORTED[:6])
 
 
+OTHER_TYPES = {
+    "text of numbers": (np.arange(12)[::-1], str),
+    "text of floats": (np.arange(12.0)[::-1], lambda k: f"{k:.1f}"),
+    "numbers of text": (np.arange(12)[::-1].astype(str), int),
+    "numbers of padded text": ([f"{k:03d}" for k in range(12)][::-1], int),
+    "numbers beyond 2**53": (2**53 + np.arange(12)[::-1], str),
+    "text of bytes": ([f"p{k}".encode() for k in range(12)][::-1], bytes.decode),
+}
+OTHER_DOORS = DOORS | {
+    "weights": lambda model, panel, y: model.fit(panel, LABELS, sample_weight=y + 1.0),
+    "groups": lambda model, panel, y: model.fit(panel, LABELS, groups=y),
+    "pipeline": lambda _, panel, y: make_pipeline(
+        HiPPOTransformer(n_coefficients=4), LogisticRegression()
+    ).fit(panel, y),
+    "mask": lambda _, panel, y: panel[y > 0],
+    "times": lambda _, panel, y: query_times(panel, y),
+}
+
+
+@pytest.mark.parametrize("door", OTHER_DOORS)
+def test_ids_of_another_type_are_ids(panel, door):
+    """Joined by position, the labels of all series would be those of others."""
+    model = PolyODEClassifier(HiPPOTransformer(n_coefficients=4), features="coefficients", cv=2)
+    for name, (ids, other) in OTHER_TYPES.items():
+        named = Panel(panel.times, panel.values, panel.offsets, ids=ids)
+        order = np.random.default_rng(0).permutation(12)  # folds of it share some ids
+        turned = pd.Series(LABELS, index=[other(ids[k]) for k in order])
+        with pytest.raises(ValueError, match=r"index of \w+ holds the ids of the series"):
+            OTHER_DOORS[door](model, named, turned)
+        if name == "numbers of text" and door not in ("folds", "times"):
+            OTHER_DOORS[door](model, named, turned.iloc[np.argsort(order)])
+
+
+def test_the_remedy_for_ids_of_another_type_is_code_that_runs(panel):
+    for ids, other in ([range(12)[::-1], str], [[f"{k}" for k in range(12)][::-1], int]):
+        named = Panel(panel.times, panel.values, panel.offsets, ids=ids)
+        y = pd.Series(LABELS, index=[other(k) for k in ids[::-1]])
+        with pytest.raises(ValueError, match=r"Pass .*, or y\.to_numpy") as raised:
+            HiPPOTransformer(n_coefficients=4).fit(named, y)
+        remedy = str(raised.value).split("Pass ")[1].split(", or")[0]
+        repaired = eval(remedy, {"y": y, "panel": named})
+        assert repaired.tolist() == LABELS[::-1].tolist()
+
+
 def test_an_index_beside_series_without_ids_means_nothing():
     """As scikit-learn has it: lists are split together with targets of any index."""
     X, _, y, _ = train_test_split(oscillators(12), SORTED, random_state=0)
@@ -265,6 +309,8 @@ def test_static_rows_beside_series_without_ids_are_not_put_in_another_order(pane
     pairs = panel.to_series()
     with pytest.raises(ValueError, match="numbers of the series in another order"):
         Panel.from_series(pairs, static=static.iloc[::-1])
+    with pytest.raises(ValueError, match="numbers of the series in another order"):
+        Panel.from_series(pairs, static=static.iloc[::-1].set_axis(list(map(str, range(12)[::-1]))))
     found = Panel.from_series(pairs, static=static.iloc[::-1].to_numpy()).static
     assert found[0].tolist() == list(range(12))[::-1]
     named = Panel.from_series(pairs, static=static, ids=np.arange(12)[::-1])
@@ -275,6 +321,8 @@ def test_errors_in_another_order_are_refused():
     table = pd.DataFrame(np.arange(6.0).reshape(3, 2))
     with pytest.raises(ValueError, match="errors have another index than values"):
         Panel.from_array(table, errors=table.iloc[::-1])
+    with pytest.raises(ValueError, match="errors have another index than values"):
+        Panel.from_array(table, errors=table.iloc[::-1].set_axis(["2", "1", "0"]))
 
 
 def test_rows_of_a_stream_in_another_order_are_refused(forecasting, shuffled):
@@ -284,6 +332,8 @@ def test_rows_of_a_stream_in_another_order_are_refused(forecasting, shuffled):
     )  # the series 0, 1, ...
     with pytest.raises(ValueError, match=r"index of values holds the ids"):
         stream.update(10.0, rows)
+    with pytest.raises(ValueError, match=r"index of values holds the ids"):
+        stream.update(10.0, rows.set_axis(rows.index.astype(str)))
     stream.update(10.0, rows.loc[shuffled.ids])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
+from numbers import Number
 from typing import Literal, TypedDict, get_args
 
 import numpy as np
@@ -358,9 +360,11 @@ def fit_static(
     is_counted = table is not static or not has_ids
     if not is_counted and known.all() and table.index.is_unique and index.is_unique:
         return table.reindex(index)
-    if not is_counted or (known.any() and not table.index.equals(pd.RangeIndex(len(table)))):
+    is_other = known.any() and not table.index.equals(pd.RangeIndex(len(table)))
+    is_other = is_other or (not has_ids and first_misplaced(table.index, ids) is not None)
+    if not is_counted or is_other:
         held = "some of the ids, but not each of them once" if known.any() else "none of the ids"
-        if known.all() and table.index.is_unique:
+        if table.index.is_unique and (known.all() or is_counted):
             held = "the numbers of the series in another order"
         faults.add(STATIC, [f"the index of static holds {held} ({some_of(ids)})"])
         return None
@@ -368,9 +372,25 @@ def fit_static(
 
 
 def first_misplaced(labels: Iterable[object], ids: Iterable[object]) -> int | None:
-    """First position whose label is the id of another one; None if there is no such label."""
-    pairs, known = enumerate(zip(labels, ids, strict=True)), set(ids)
-    return next((k for k, (label, id) in pairs if label != id and label in known), None)
+    """First position whose label is the id of another one, perhaps as text or number, or None."""
+    labels, ids = list(labels), list(ids)
+    differing = [k for k, (label, id) in enumerate(zip(labels, ids, strict=True)) if label != id]
+    if not differing:
+        return None
+    found, wanted = ([*map(plain_label, some)] for some in (labels, ids))
+    known = set(wanted)
+    return next((k for k in differing if found[k] != wanted[k] and found[k] in known), None)
+
+
+def plain_label(label: object) -> Hashable:
+    """A label in the form in which "7", 7 and 7.0 are one; what is no number is text."""
+    if isinstance(label, tuple):
+        return tuple(map(plain_label, label))
+    if isinstance(label, Number):
+        return label
+    text = label.decode(errors="replace") if isinstance(label, bytes) else str(label).strip()
+    whole = re.fullmatch(r"([+-]?\d+)(\.0*)?", text)
+    return int(whole[1]) if whole else text
 
 
 def some_of(labels: np.ndarray) -> str:

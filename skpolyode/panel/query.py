@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import plain_repr
+from skpolyode.panel.checks import plain_label
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.select import observed_part, split_rows
@@ -150,8 +151,8 @@ def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
     """Refuse times whose index holds the ids: they would be read as times for all series."""
     if not isinstance(times, pd.Series) or panel.n_series < 2 or not panel.rows.has_ids:
         return
-    index = times.index
-    if isinstance(index, pd.RangeIndex) or set(index) != set(pd.Index(panel.ids)):
+    index, ids = times.index, pd.Index(panel.ids, tupleize_cols=False)
+    if isinstance(index, pd.RangeIndex) or {*map(plain_label, index)} != {*map(plain_label, ids)}:
         return
     raise ValueError(
         f"the index of {name} holds the ids of the series, but a flat list of times is for all of "

@@ -25,16 +25,18 @@ def refuse_reordered(values: object, panel: PanelStorage, name: str) -> None:
     """Refuse entries whose pandas index holds ids of the series at other positions.
 
     Entries belong to series by position. An index without ids means nothing, as in scikit-learn,
-    and so do ids that were not given.
+    and so do ids that were not given. The text "7" is the id 7, and the other way round.
     """
     if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
         return
     index, ids = list(values.index), list(pd.Index(panel.ids, tupleize_cols=False))
     if not panel.rows.has_ids or (first := first_misplaced(index, ids)) is None:
         return
+    kind = "str" if isinstance(ids[first], str) else "int"
+    named = name if index[first] in ids else f"{name}.set_axis({name}.index.astype({kind}))"
     raise ValueError(
         f"the index of {name} holds the ids of the series in another order: {index[first]!r} is at "
-        f"position {first}, where X has {ids[first]!r}. Pass {name}.loc[panel.ids], or "
+        f"position {first}, where X has {ids[first]!r}. Pass {named}.loc[panel.ids], or "
         f"{name}.to_numpy() if its entries are in the order of X."
     )
 
