@@ -163,7 +163,7 @@ PURPOSES = {
         "parquet.embed_dataset",
         "show_versions",
     ],
-    "Inside sktime's pipelines": ["adapters.SeriesFeatures", "adapters.SeriesResampler"],
+    "Inside sktime's pipelines": ["adapters.SeriesFeatures"],
 }
 
 
