@@ -79,7 +79,7 @@ def volatility_at(
     return found, last
 
 
-@saved
+@saved(slopes="D S", centre="D S", lowest="D S", highest="D S")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
     """Scale of the errors of forecasts, from what tells of it: their signs.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skpolyode.saving import frames, modules  # noqa: F401 (register classes of pandas and torch)
+from skpolyode.saving.arrays import ArrayError
 from skpolyode.saving.codec import Decoder, DeviceError, Encoder, UnknownNameError, place, register
 from skpolyode.saving.container import damaged, read_file, write_file
 
@@ -75,6 +76,10 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
         raise ValueError(
             f"the device of {str(path)!r} cannot be used here ({error}); "
             "load(path, device='cpu') always can."
+        ) from None
+    except ArrayError as error:
+        raise ValueError(
+            f"{str(path)!r} cannot be what was saved: {error}; copy or save it again."
         ) from None
     except Exception as error:  # a state that makes no sense may fail anywhere
         raise damaged(path) from error
