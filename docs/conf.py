@@ -167,7 +167,7 @@ PURPOSES = {
         "parquet.embed_dataset",
         "show_versions",
     ],
-    "Inside sktime's pipelines": ["adapters.SeriesFeatures", "adapters.SeriesResampler"],
+    "Inside sktime's pipelines": ["adapters.SeriesFeatures"],
 }
 
 

@@ -4,6 +4,6 @@ from skpolyode.errors import require
 
 require("sktime", extra="sktime", what="skpolyode.adapters")
 
-from skpolyode.adapters.sktime import SeriesFeatures, SeriesResampler  # noqa: E402
+from skpolyode.adapters.sktime import SeriesFeatures  # noqa: E402
 
-__all__ = ["SeriesFeatures", "SeriesResampler"]
+__all__ = ["SeriesFeatures"]

@@ -67,7 +67,7 @@ def new_readout(
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 
-@saved
+@saved(units="D", past="D")
 @dataclass(frozen=True, eq=False)
 class PathEmbedder(DirectEmbedder):
     """Memory of a path through the observations; a channel without any stays at its mean.
@@ -138,7 +138,7 @@ class PathEmbedder(DirectEmbedder):
         return asked.keep_observed(scaler.inverse(result))
 
 
-@saved
+@saved(units="D", past="D", alpha="unsigned")
 @dataclass(frozen=True, eq=False)
 class LeastSquaresEmbedder(DirectEmbedder):
     """Coefficients of the penalised fit to the observations in the window.

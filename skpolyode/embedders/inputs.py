@@ -122,7 +122,7 @@ class Knots(NamedTuple):
         return (joint, values, offsets), {"errors": errors, "driven": driven}
 
 
-@saved
+@saved(scaler="D", decays="M")
 class InputEncoder(NamedTuple):
     """Inputs of training.
 

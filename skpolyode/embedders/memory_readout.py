@@ -20,7 +20,7 @@ from skpolyode.saving.codec import saved
 _GRID_POINTS = 101  # of a whole window
 
 
-@saved
+@saved(window="positive inf", units="D")
 @dataclass(frozen=True, eq=False)
 class MemoryReadout:
     """Reads coefficients back into series.

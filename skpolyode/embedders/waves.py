@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpolyode.embedders.batching import CHUNK_TIMES
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.panel.units import ChannelScaler
 
 _HARMONICS = 4  # at most
-_FEWEST = 12  # values of a channel that has a wave: more than coefficients
-_MOST_ROWS = 400  # of a series that is searched: its cost rises with their square
+_SPARE = 3  # values of a channel beyond the coefficients of its wave, at least
+_FEWEST = 3 + _SPARE  # values of a channel that has a wave
+_MOST_ROWS = 400  # that are searched together: the cost rises with their square
 _PER_TURN = 4  # frequencies that are tried in each further turn over the series
 _N_LIKELY, _N_CLOSE = 3, 17  # of these that are looked at closely, and frequencies around each
 _LEAST = 0.01  # standard deviations, of errors and of what a wave leaves
@@ -23,7 +25,11 @@ _RIDGE = 0.01  # beside values of variance 1; of a harmonic times the square of 
 
 
 def own_waves(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.ndarray]:
-    """Waves (Q, D) at the times, and (P, D) at the rows; NaN of channels without one."""
+    """Waves (Q, D) at the times, and (P, D) at the rows; NaN of channels without one.
+
+    A long series has waves of parts that overlap by half, and at each time a mean of those of two
+    parts: the nearer the middle of a part, the more of its wave.
+    """
     seen, x = asked.seen, scaler.transform(asked.seen.values)
     errors = np.ones(x.shape) if seen.errors is None else seen.errors / scaler.scale
     places = np.searchsorted(asked.row, seen.offsets)  # times of a series are together
@@ -31,11 +37,26 @@ def own_waves(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.n
     for k in range(seen.n_series):
         rows, place = slice(*seen.offsets[k : k + 2]), slice(*places[k : k + 2])
         t, enough = seen.times[rows], (~np.isnan(x[rows])).sum(axis=0) >= _FEWEST
-        if enough.any() and len(t) <= _MOST_ROWS:
-            at = np.concatenate([t, asked.times[place]]) - t[0]
-            wave = _wave(t - t[0], x[rows, enough], errors[rows, enough], at)
-            at_rows[rows, enough], found[place, enough] = np.split(wave, [len(t)])
+        if not enough.any():
+            continue
+        at = np.concatenate([t, asked.times[place]])
+        own, sure = x[rows, enough], errors[rows, enough]
+        wave, starts = np.zeros((len(at), own.shape[1])), _starts(len(t))
+        stops = np.minimum(starts + _MOST_ROWS, len(t))
+        for share, first, stop in zip(np.eye(len(starts)), starts, stops, strict=True):
+            some = slice(first, stop)
+            weight = np.interp(at, (t[starts] + t[stops - 1]) / 2, share)
+            near, zero = weight > 0, t[first]
+            of_part = _wave(t[some] - zero, own[some], sure[some], at[near] - zero)
+            wave[near] += weight[near, None] * of_part
+        at_rows[rows, enough], found[place, enough] = np.split(wave, [len(t)])
     return found, at_rows
+
+
+def _starts(n_rows: int) -> np.ndarray:
+    """First rows of the parts of a series, evenly spread."""
+    beyond = max(n_rows - _MOST_ROWS, 0)
+    return np.linspace(0, beyond, 1 + -(-beyond // (_MOST_ROWS // 2))).astype(np.int64)
 
 
 def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -43,10 +64,13 @@ def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> n
 
     An error that is not known is taken for a standard deviation of the channel.
     """
-    mean, scale = np.nanmean(x, axis=0), np.nanstd(x, axis=0) + 1e-9  # rounding
+    seen = ~np.isnan(x)
+    counts = np.maximum(seen.sum(axis=0), 1)  # a part of a series may hold none
+    mean = np.where(seen, x, 0.0).sum(axis=0) / counts
+    scale = np.sqrt((np.where(seen, x - mean, 0.0) ** 2).sum(axis=0) / counts) + 1e-9  # rounding
     errors = np.where(np.isnan(errors), 1.0, errors / scale)
-    weight = ~np.isnan(x) / np.maximum(errors, _LEAST) ** 2
-    weight *= (weight > 0).sum(axis=0) / weight.sum(axis=0)
+    weight = seen / np.maximum(errors, _LEAST) ** 2
+    weight *= counts / np.maximum(weight.sum(axis=0), 1e-300)
     y, turns = np.nan_to_num((x - mean) / scale), np.arange(1, len(t) / 2, 1 / _PER_TURN)
     best = _fits(t, y, weight, turns / t[-1])[0].min(axis=1)
     likely = turns[np.argsort(best, kind="stable")[:_N_LIKELY], None]
@@ -56,22 +80,28 @@ def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> n
     share = share[:, ::-1].cumsum(axis=1)[:, ::-1] / share.sum()  # of all with a harmonic
     told *= np.repeat(share, 2, axis=1)[:, None, 1:]
     coefficients = np.linalg.solve(root.swapaxes(2, 3), told[..., None])[..., 0]
-    return mean + scale * np.einsum("fpq,fdp->qd", _harmonics(at, close), coefficients)
+    chunks = np.split(at, range(CHUNK_TIMES, len(at), CHUNK_TIMES))
+    parts = [np.einsum("fpq,fdp->qd", _harmonics(some, close), coefficients) for some in chunks]
+    return mean + scale * np.concatenate(parts)
 
 
 def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, ...]:
     """Criteria (F, K + 1) of 0 to K harmonics, and what makes their coefficients.
 
     Those of fewer harmonics are nested: all follow from the Cholesky factor (F, D, P, P) of the
-    normal equations and the solution (F, D, P) of its first half.
+    normal equations and the solution (F, D, P) of its first half. A channel of few values has the
+    fewer harmonics, whatever the others have.
     """
-    basis, counts = _harmonics(t, turns), (w > 0).sum(axis=0)[:, None]
+    basis, counts = _harmonics(t, turns), (w > 0).sum(axis=0)
+    most = np.clip((counts - 1 - _SPARE) // 2, 0, _HARMONICS)[:, None]
+    counts = np.maximum(counts, 1)[:, None]
     gram = np.stack([(basis * own) @ basis.swapaxes(1, 2) for own in w.T], axis=1)
-    gram += np.diag(_RIDGE * np.maximum(np.arange(1, gram.shape[-1] + 1) // 2, 1) ** 2)
+    order = np.arange(1, gram.shape[-1] + 1) // 2  # harmonics of the coefficients
+    gram += np.diag(_RIDGE * np.maximum(order, 1) ** 2)
     root, product = np.linalg.cholesky(gram), (basis @ (w * y)).swapaxes(1, 2)
-    told = np.linalg.solve(root, product[..., None])[..., 0]
+    told = np.where(order <= most, np.linalg.solve(root, product[..., None])[..., 0], 0.0)
     left = (w * y**2).sum(axis=0)[:, None] - (told**2).cumsum(axis=2)[..., ::2]
-    n_coefficients = 1 + 2 * np.arange(_HARMONICS + 1)
+    n_coefficients = 1 + 2 * np.minimum(np.arange(_HARMONICS + 1), most)
     criteria = counts * np.log(np.maximum(left / counts, _LEAST**2))
     return (criteria + n_coefficients * np.log(counts)).sum(axis=1), root, told
 

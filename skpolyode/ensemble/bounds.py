@@ -35,7 +35,14 @@ class BoundsSettings:
 _SETTINGS = BoundsSettings()
 
 
-@saved
+@saved(
+    lowest="D inf",
+    highest="D inf",
+    common_lowest="D inf",
+    common_highest="D inf",
+    leads="J rising",
+    reach="D J unsigned inf",
+)
 @dataclass(frozen=True, eq=False)
 class Bounds:
     """The range that forecasts stay in, in standard deviations from the mean of a channel.

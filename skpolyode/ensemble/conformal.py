@@ -36,7 +36,9 @@ _SETTINGS = ConformalSettings()
 _SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabled, to sample errors
 
 
-@saved
+@saved(
+    lead="unsigned inf", errors="N sorted unsigned", n_errors="unsigned", n_independent="unsigned"
+)
 @dataclass(frozen=True)
 class _Errors:
     """Absolute errors of the forecasts of one channel with about the same lead."""
@@ -69,7 +71,7 @@ class _Errors:
         return quantile * float(few / all_of_them)
 
 
-@saved
+@saved(errors="D", scale="D", paths="D", centre="D")
 @dataclass(frozen=True)
 class Calibration(FollowsSpread):
     """Half widths of prediction intervals, by channel and lead.

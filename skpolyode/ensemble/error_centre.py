@@ -13,13 +13,14 @@ import numpy as np
 
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of, nearness
 from skpolyode.ensemble.error_scale import PRIOR
+from skpolyode.saving.arrays import check_arrays
 from skpolyode.saving.codec import saved
 
 _ERRORS_A_LEAD = 400  # with about the same lead
 _GAIN = 0.02  # share by which errors of other series must be smaller
 
 
-@saved
+@saved(usual="D")
 @dataclass(frozen=True)
 class ErrorCentre:
     """Median errors of forecasts, by lead and by what is forecast.
@@ -32,6 +33,11 @@ class ErrorCentre:
     """
 
     usual: tuple[tuple[tuple[float, np.ndarray, np.ndarray], ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        like = {"lead": "unsigned", "forecasts": "K sorted", "errors": "K"}
+        for own in (own for bins in self.usual for own in bins):
+            check_arrays("ErrorCentre", like, dict(zip(like, own, strict=True)))
 
     @classmethod
     def learn(

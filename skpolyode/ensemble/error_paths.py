@@ -37,7 +37,7 @@ SETTINGS = ErrorPathSettings()
 _LEAST = 0.05  # of the square of a mean of two scores, of opposite sign
 
 
-@saved
+@saved(since="J rising", scores="K J D")
 @dataclass(frozen=True, eq=False)
 class ErrorPaths:
     """Scores of K error paths at J times since their origins.

@@ -103,7 +103,7 @@ class FollowsSpread:
     signs = staticmethod(signs_of)
 
 
-@saved
+@saved(slopes="D S", centre="D S", lowest="D S", highest="D S")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
     """Scale of the errors of forecasts, from what tells of it: their signs.

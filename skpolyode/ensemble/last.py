@@ -12,7 +12,7 @@ from skpolyode.ensemble.weights import SETTINGS
 from skpolyode.saving.codec import saved
 
 
-@saved
+@saved(offset="D")
 @dataclass(frozen=True, eq=False)
 class LastValue(Member):
     """The last value; of channels that have not been observed the mixed model, and an offset.

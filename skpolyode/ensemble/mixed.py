@@ -32,7 +32,15 @@ from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
 
-@saved
+@saved(
+    knots="K rising",
+    span="positive",
+    theta="D M",
+    curve="D K+H",
+    prior="D P P",
+    memory="D inf",
+    noise="D unsigned",
+)
 @dataclass(frozen=True, eq=False)
 class MixedEffects(Member):
     """A linear mixed model of each channel, with serial correlation.

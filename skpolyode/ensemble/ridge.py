@@ -46,7 +46,15 @@ class RidgeSettings:
 _SETTINGS = RidgeSettings()
 
 
-@saved
+@saved(
+    leads="J rising",
+    centre="D F",
+    scale="D F positive inf",
+    bases="D J unsigned",
+    coefficients="D J F+1",
+    strength="unsigned",
+    n_driven="unsigned",
+)
 @dataclass(frozen=True, eq=False)
 class DirectRidge(Member):
     """Linear corrections of the better simple forecast of each channel, at some leads.

@@ -57,7 +57,14 @@ _SAMPLE = BacktestSettings(
 )  # that members are learned from
 
 
-@saved
+@saved(
+    each="D",
+    bounds="D",
+    names="G",
+    leads="J rising",
+    weights="D J G unsigned",
+    unseen="D G unsigned",
+)
 @dataclass(frozen=True, eq=False)
 class StackedForecast(Members):
     """Convex combinations of a model's free run and other forecasts.

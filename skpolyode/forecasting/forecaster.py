@@ -32,7 +32,8 @@ from skpolyode.forecasting.frames import (
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel, as_panel
-from skpolyode.saving.objects import load_without_code, register_estimator, save_without_code
+from skpolyode.saving.objects import register_estimator
+from skpolyode.saving.sktime import SafeFiles
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -41,7 +42,7 @@ _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats tha
 
 
 @register_estimator
-class PolyODEForecaster(PanelForecaster):
+class PolyODEForecaster(SafeFiles, PanelForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
@@ -162,8 +163,6 @@ class PolyODEForecaster(PanelForecaster):
         "X-y-must-have-same-index": False,
     }
 
-    save = save_without_code(BaseForecaster.save)
-    load_from_path = load_without_code(BaseForecaster.load_from_path)
     update = undone_by_errors(BaseForecaster.update)
     update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
     predict_interval = with_levels(BaseForecaster.predict_interval, "coverage")

@@ -77,7 +77,7 @@ def on_path(
     return OnPath(values, signs, apart, expected, at_row)
 
 
-@saved
+@saved(between="D", at_rows="D")
 @dataclass(frozen=True, eq=False)
 class PathCalibration:
     """Half widths of intervals around paths, by the distance `apart` from observations.

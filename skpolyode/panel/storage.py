@@ -72,8 +72,11 @@ class PanelStorage:
         self._checked, self._observed = checked, observed
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy through `from_rows`, since arrays forget that they are read-only."""
-        return type(self).from_rows, (self._rows, self._checked, self._observed)
+        """Pickle and copy through `from_rows`, since arrays forget that they are read-only.
+
+        What is computed on demand stays out: the hash of a panel would change with its first use.
+        """
+        return type(self).from_rows, (self._rows, self._checked)
 
     @property
     def rows(self) -> Rows:

@@ -15,7 +15,7 @@ _N_WEIGHINGS = 4  # of cells by their errors and the spread of the channel, whic
 _FURTHEST = 1e100  # standard deviations from the mean: products and slopes are still finite
 
 
-@saved
+@saved(mean="D", scale="D positive", observed="D", limits="D")
 class ChannelScaler(NamedTuple):
     """Mean and standard deviation of each channel.
 
@@ -155,7 +155,7 @@ class Standardised(NamedTuple):
     driven: np.ndarray
 
 
-@saved
+@saved(scaler="D", time_scale="positive")
 class Units(NamedTuple):
     """Between the user's units and those of a model.
 

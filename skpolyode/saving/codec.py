@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from torch import nn
+
+from skpolyode.saving.arrays import SPECS, check_arrays
 
 _T = TypeVar("_T", bound=type)
 
@@ -97,8 +100,14 @@ def register_as(cls: type, other: type, turned: Callable[[Any], Any]) -> None:
     )
 
 
-def saved(cls: _T) -> _T:
-    """Class decorator: let files hold a NamedTuple or a dataclass, field by field."""
+def saved(cls: _T | None = None, **arrays: str) -> Any:
+    """Class decorator: let files hold a NamedTuple or a dataclass, field by field.
+
+    What an instance in a file is made of must be as `arrays` says of fields; see `check_arrays`.
+    """
+    if cls is None:
+        return partial(saved, **arrays)
+    SPECS[cls] = arrays
     names = [f.name for f in fields(cls)] if is_dataclass(cls) else cls._fields
 
     def to_state(value: Any) -> dict[str, Any]:
@@ -109,7 +118,12 @@ def saved(cls: _T) -> _T:
         moved = {name: place(part, device) for name, part in state.items()}
         return value if all(moved[name] is state[name] for name in names) else cls(**moved)
 
-    register(cls, to_state, lambda state: cls(**state), place=move)
+    def from_state(state: dict[str, Any]) -> Any:
+        value = cls(**state)  # sets what older files lack
+        check_arrays(cls.__name__, arrays, to_state(value))
+        return value
+
+    register(cls, to_state, from_state, place=move)
     return cls
 
 

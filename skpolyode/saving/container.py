@@ -9,36 +9,24 @@ from __future__ import annotations
 
 import glob
 import hashlib
-import io
 import json
 import os
 import stat
-import struct
+import time
 import uuid
-import zipfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
-
-try:
-    import fcntl
-except ImportError:  # Windows, where nobody can remove an open file
-    fcntl = None
 
 SCHEMA = 1
 """Version of the format. Readers understand all versions up to this one."""
 
 _KEY = "skpolyode"
-_KIND, _OBJECT = "_metadata", "_obj"  # entries of an archive that sktime reads
-
-
-class PickleError(ValueError):
-    """A file is an archive of sktime that holds a pickle."""
+_LEFT = 3600.0  # seconds since the last write to a part, after which no process writes it
 
 
 def write_file(
@@ -46,7 +34,6 @@ def write_file(
     content: Any,
     arrays: dict[str, np.ndarray],
     version: str,
-    kind: bytes | None = None,
 ) -> None:
     """Write a file as `replace_file` does.
 
@@ -60,20 +47,11 @@ def write_file(
         Contiguous, of numbers.
     version : str
         Version of the package, for messages.
-    kind : bytes or None, default=None
-        Not None: the file is an archive that sktime reads. It holds the safetensors file beside
-        this pickle of a class, which nothing here reads.
     """
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     about = f"{SCHEMA} {version}"
-    data = to_bytes(arrays, metadata={_KEY: f"{about} {_digest(about, text, arrays)}\n{text}"})
-    if kind is not None:
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:  # not compressed
-            archive.writestr(_KIND, kind)
-            archive.writestr(_OBJECT, data)
-        data = buffer.getvalue()
-    replace_file(path, data)
+    head = f"{about} {_digest(about, text, arrays)}"
+    replace_file(path, to_bytes(arrays, metadata={_KEY: f"{head}\n{text}"}))
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -92,8 +70,6 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as file:
-            with suppress(OSError):  # not every file system has locks
-                _lock(file)
             if target.exists():
                 # Before there is anything to read: a private file stays private all the time.
                 part.chmod(stat.S_IMODE(target.stat().st_mode))
@@ -106,17 +82,11 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def _remove_left(target: Path) -> None:
-    """Remove what killed writings of a file have left; those that go on are locked."""
+    """Remove what killed writings of a file have left, and not what others write just now."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-        with suppress(OSError):
-            with left.open("rb") as file:
-                _lock(file)
-            left.unlink()
-
-
-def _lock(file: BinaryIO) -> None:
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):  # another writer may have removed it
+            if left.stat().st_mtime < time.time() - _LEFT:
+                left.unlink()
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndarray]]:
@@ -130,23 +100,13 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         If it is damaged, not one of ours, or of a later format.
     """
     target = Path(path)
-    archive = Path(f"{target}.zip")
-    if not target.is_file() and archive.is_file():
-        target = archive
     if not target.is_file():
         raise FileNotFoundError(f"no file {str(target)!r}: pass the path that was given to `save`.")
     try:
-        if zipfile.is_zipfile(target):
-            text, arrays = _from_archive(target)
-        else:
-            with safe_open(target, framework="numpy") as file:
-                text = (file.metadata() or {}).get(_KEY)
-                names = [] if text is None else file.keys()
-                arrays = {name: file.get_tensor(name) for name in names}
-    except PickleError:
-        raise
-    except (zipfile.BadZipFile, struct.error) as error:
-        raise damaged(path) from error
+        with safe_open(target, framework="numpy") as file:
+            text = (file.metadata() or {}).get(_KEY)
+            names = [] if text is None else file.keys()
+            arrays = {name: file.get_tensor(name) for name in names}
     # Types of numbers that numpy lacks raise whatever the version of safetensors likes.
     except (SafetensorError, OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise damaged(path) from error
@@ -156,21 +116,6 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
             "estimator wrote can be loaded."
         )
     return *_checked_content(path, text, arrays), arrays
-
-
-def _from_archive(target: Path) -> tuple[str | None, dict[str, np.ndarray]]:
-    """Text and arrays of the safetensors file in an archive; one of sktime is refused."""
-    with zipfile.ZipFile(target) as archive:
-        entry = archive.getinfo(_OBJECT)
-        if entry.compress_type != zipfile.ZIP_STORED:  # nor is anything read that grows
-            raise PickleError(
-                f"{str(target)!r} was written by sktime, as a pickle: read it by "
-                "sktime.base.load, or save the estimator without serialization_format."
-            )
-        data = archive.read(entry)
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    return header.get("__metadata__", {}).get(_KEY), from_bytes(data)
 
 
 def damaged(path: str | os.PathLike[str]) -> ValueError:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from skpolyode.saving.arrays import ArrayError
 from skpolyode.saving.codec import register
 
 _FEW = 32  # entries of the arguments, beside one for each weight
@@ -77,6 +78,8 @@ def register_module(
         with torch.device("meta"):
             module = cls(**given)
         module.load_state_dict(weights, assign=True)  # raises unless names and shapes agree
+        if any(w.is_floating_point() and not w.isfinite().all() for w in weights.values()):
+            raise ArrayError(f"weights of {cls.__name__} are not finite")
         if any(tensor.is_meta for tensor in chain(module.parameters(), module.buffers())):
             raise ValueError(f"{cls.__name__} has tensors that its state_dict leaves out")
         # What a module moves along with its weights, such as tables, gets their type and device.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 import os
-import pickle
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skpolyode.saving import frames, modules  # noqa: F401 (register classes of pandas and torch)
+from skpolyode.saving.arrays import ArrayError
 from skpolyode.saving.codec import Decoder, DeviceError, Encoder, UnknownNameError, place, register
-from skpolyode.saving.container import PickleError, damaged, read_file, write_file
+from skpolyode.saving.container import damaged, read_file, write_file
 
 _PACKAGE = __name__.partition(".")[0]
 _SUFFIX = ".safetensors"
@@ -78,11 +77,15 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
             f"the device of {str(path)!r} cannot be used here ({error}); "
             "load(path, device='cpu') always can."
         ) from None
+    except ArrayError as error:
+        raise ValueError(
+            f"{str(path)!r} cannot be what was saved: {error}; copy or save it again."
+        ) from None
     except Exception as error:  # a state that makes no sense may fail anywhere
         raise damaged(path) from error
 
 
-def save(value: Any, path: str | os.PathLike[str], *, for_sktime: bool = False) -> None:
+def save(value: Any, path: str | os.PathLike[str]) -> None:
     """Save an estimator, or anything that is registered, in one file without any code.
 
     Parameters
@@ -92,8 +95,6 @@ def save(value: Any, path: str | os.PathLike[str], *, for_sktime: bool = False) 
         :func:`skpolyode.saving.codec.register`.
     path : str or PathLike
         The file, a safetensors file; one that exists is replaced.
-    for_sktime : bool, default=False
-        Whether the file is an archive around it, which `sktime.base.load` reads as well.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def save(value: Any, path: str | os.PathLike[str], *, for_sktime: bool = False) 
     TypeError
         If the value, or something inside it, is of a type that files cannot hold.
     """
-    if (suffix := Path(path).suffix.lower()) in _OTHERS and not for_sktime:
+    if (suffix := Path(path).suffix.lower()) in _OTHERS:
         raise ValueError(
             f"save writes a safetensors file, and {str(path)!r} has the name of another kind: call "
             f"it {str(Path(path).with_suffix(_SUFFIX))!r}, or write {suffix} with joblib.dump."
@@ -111,8 +112,7 @@ def save(value: Any, path: str | os.PathLike[str], *, for_sktime: bool = False) 
     content = encoder.encode(value, type(value).__name__)
     if not _is_object(content):
         raise TypeError(f"only estimators and streams can be saved, got {type(value).__name__}.")
-    kind = pickle.dumps(type(value)) if for_sktime else None
-    write_file(path, content, encoder.arrays, _version(), kind)
+    write_file(path, content, encoder.arrays, _version())
 
 
 def _is_object(content: Any) -> bool:
@@ -177,64 +177,6 @@ def _place_estimator(estimator: Any, device: str | None) -> Any:
     for name, value in list(vars(estimator).items()):
         setattr(estimator, name, place(value, own))
     return estimator
-
-
-def save_without_code(otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """Method `save` of a class of sktime, whose own, `otherwise`, pickles."""
-
-    def save_(
-        self: Any,
-        path: str | os.PathLike[str] | None = None,
-        serialization_format: str | None = None,
-    ) -> Any:
-        """Save everything in one file without any code; sktime's own way must be asked for.
-
-        Parameters
-        ----------
-        path : str, PathLike or None, default=None
-            Name of the safetensors file, such as "model.safetensors"; an existing file is replaced.
-            A name without an ending, such as "model", is that of an archive around that file, with
-            ".zip" added, which `sktime.base.load` reads as well. None: a pickle in memory, for
-            `sktime.base.load`.
-        serialization_format : {"pickle", "cloudpickle"} or None, default=None
-            Not None: sktime's own way, a zip archive of that name and ".zip" for
-            `sktime.base.load`. It holds a pickle, which runs code when it is loaded.
-
-        Returns
-        -------
-        None, or what sktime returns
-
-        Raises
-        ------
-        TypeError
-            If a parameter or an attribute is of a type that files cannot hold.
-
-        See Also
-        --------
-        skpolyode.load : Load the file.
-        """
-        if path is None or serialization_format is not None:
-            return otherwise(self, path, serialization_format or "pickle")
-        path = Path(path)
-        if path.suffix:
-            return save(self, path)
-        return save(self, path.with_name(f"{path.name}.zip"), for_sktime=True)
-
-    save_.__name__ = "save"
-    return save_
-
-
-def load_without_code(otherwise: Callable[..., Any]) -> Any:
-    """Class method `load_from_path` of a class of sktime, whose own, `otherwise`, is of pickles."""
-
-    def load_from_path(cls: type, serial: str | os.PathLike[str]) -> Any:
-        """Load the file that `save` wrote, for `sktime.base.load`."""
-        try:
-            return load(serial)
-        except PickleError:
-            return otherwise.__func__(cls, serial)
-
-    return classmethod(load_from_path)
 
 
 def _version() -> str:

@@ -45,7 +45,7 @@ from skpolyode.transformers.stages import usual_batch, usual_patience
 _MOMENTS = 4  # of each series, at which its past is decoded from the features
 
 
-@saved
+@saved(center="F", spread="F positive")
 @dataclass(frozen=True, eq=False)
 class DecodedEmbedder(Embedder):
     """Coefficients that are decoded from the features of another embedder.

@@ -68,7 +68,7 @@ class _Series(NamedTuple):
     values: np.ndarray
 
 
-@saved
+@saved(gap="positive", scales="2", groups="H", priors="H")
 @dataclass(frozen=True, eq=False)
 class _Models:
     """Models of one channel.
@@ -165,7 +165,7 @@ class _Models:
         return np.where(models.is_log, self.scales[1], self.scales[0])
 
 
-@saved
+@saved(channels="D")
 @dataclass(frozen=True, eq=False)
 class StructuralModels:
     """Structural models of each channel.

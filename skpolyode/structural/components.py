@@ -21,7 +21,22 @@ _UNKNOWN = 1e6  # variance of a level before the first observation
 _EVEN = 0.1  # share of the weight that is even, whatever points are likely
 
 
-@saved
+@saved(
+    is_log="G",
+    noise="G",
+    rate="G",
+    walk="G",
+    slope_rate="G",
+    slope_walk="G",
+    slope="G",
+    season_rate="G",
+    season_walk="G",
+    season="G",
+    period="G",
+    free="G",
+    turns="G K",
+    shares="G K",
+)
 @dataclass(frozen=True, eq=False)
 class Components:
     r"""G structural models of one channel, linear stochastic differential equations with noise.

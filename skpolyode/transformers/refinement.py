@@ -55,7 +55,7 @@ class HiddenCells(NamedTuple):
 SETTINGS = HiddenCells()
 
 
-@saved
+@saved(scale="D positive", gap="positive", coefficients="D F")
 class Refinement(NamedTuple):
     """Ridge regressions of what a path is off, one for each channel."""
 

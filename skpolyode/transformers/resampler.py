@@ -67,7 +67,6 @@ class Resampler(PathTransformer):
     See Also
     --------
     PanelImputer : Fills gaps, and leaves times as they are.
-    skpolyode.adapters.SeriesResampler : The same for sktime's own pipelines.
 
     Notes
     -----

@@ -284,7 +284,8 @@ class LearnWaves(Stage):
     """Learn how far paths lean on waves of each series' own.
 
     Every fourth row is hidden, and filled in by both. A channel leans where that gains surely: a
-    few series that the dynamics do not know are no reason.
+    few series that the dynamics do not know are no reason. Waves need no training, and are looked
+    at however short it was.
 
     Parameters
     ----------
@@ -300,8 +301,6 @@ class LearnWaves(Stage):
 
     def run(self, state: FitState) -> None:
         """Set the shares of channels."""
-        if state.training.n_epochs < FEWEST_EPOCHS:
-            return
         embedder, panel = state.embedder, first_series(state.windows.panel, self.n_rows)
         _, known, times, offsets, truth = hide_rows(panel, 2)
         scaler, asked = embedder.units.scaler, PathQuery.of(known, times, offsets)
@@ -316,10 +315,11 @@ class LearnWaves(Stage):
         np.add.at(gained, series_index(offsets), missed**2 - (missed - shares * way) ** 2)
         error = np.sqrt((gained**2).sum(axis=0))
         shares = np.where(gained.sum(axis=0) > self.n_standard_errors * error, shares, 0.0)
+        outcome = "paths lean on no waves"
         if shares.any():
             state.embedder = replace(embedder, waves=shares)
             outcome = "paths lean on waves of their own"
-            state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
+        state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
 
 
 @dataclass(frozen=True)

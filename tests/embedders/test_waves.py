@@ -9,6 +9,7 @@ import pytest
 
 from skpolyode import Panel
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
+from skpolyode.embedders import waves as module
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.waves import own_waves
 from tests.models import cases
@@ -87,16 +88,65 @@ def test_noise_and_constants_have_no_wave():
     np.testing.assert_allclose(found[:, 1], 1.0, atol=1e-6)
 
 
-def test_channels_with_few_values_and_long_series_have_none():
+def test_channels_with_few_values_have_none():
     own = panel()
     values = own.values.copy()
-    values[own.offsets[1] :, 1][11:] = np.nan
+    late = values[own.offsets[1] : own.offsets[2], 1]
+    late[np.flatnonzero(~np.isnan(late))[5:]] = np.nan
     few = waves(own.like(own.times, values, own.offsets))
-    assert np.isfinite(few[:50]).all()
-    assert np.isnan(few[50:, 1]).all()
-    assert np.isfinite(few[50:, 0]).all()
-    times = np.linspace(0, 50, 401)
-    assert np.isnan(waves(Panel.from_series([(times, clean(2.0, times))]))).all()
+    assert np.isnan(few[50:100, 1]).all()
+    kept = np.ones(few.shape, dtype=bool)
+    kept[50:100, 1] = False
+    assert np.isfinite(few[kept]).all()
+
+
+@pytest.mark.parametrize("n_rows", [6, 7, 9, 11, 12, 13])
+def test_waves_do_not_begin_at_a_number_of_rows(n_rows):
+    """A sine is found from any number of rows that tells it from others, and a constant exactly."""
+    times = np.linspace(0.0, 3.0, n_rows)
+    sine = np.stack([3 + np.sin(2 * np.pi * times / 1.9), np.full(n_rows, -1.0)], axis=1)
+    own = Panel.from_series([(times, sine)])
+    asked = PathQuery.of(own, np.linspace(0, 3, 31), np.array([0, 31]))
+    found = SCALER.inverse(own_waves(asked, SCALER)[0])
+    assert np.abs(found[:, 0] - 3 - np.sin(2 * np.pi * asked.times / 1.9)).max() < 0.2
+    np.testing.assert_allclose(found[:, 1], -1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_rows", [400, 401, 900])
+def test_long_series_have_waves_of_parts(n_rows):
+    """One wave of all parts is found; where the period changes, each half has its own."""
+    times = np.linspace(0, n_rows / 8, n_rows)
+    asked = PathQuery.of(Panel.from_series([(times, clean(2.0, times))]), times, [0, n_rows])
+    found, at_rows = own_waves(asked, SCALER)
+    wanted = clean(2.0, times)
+    assert (np.abs(SCALER.inverse(found) - wanted) < 0.1 * wanted.std(axis=0)).all()
+    np.testing.assert_array_equal(found, at_rows)
+
+
+def test_waves_of_parts_are_joined_without_jumps():
+    times = np.linspace(0, 100, 800)
+    values = np.where((times < 50)[:, None], clean(2.0, times), clean(3.1, times))
+    values[400:600, 1] = np.nan  # a part in which one channel is not observed
+    own = Panel.from_series([(times, values)])
+    at = np.sort(np.concatenate([times[:-1] + 0.06, times[:-1] + 0.06 + 1e-9]))
+    found = SCALER.inverse(own_waves(PathQuery.of(own, at, [0, len(at)]), SCALER)[0])
+    assert np.isfinite(found).all()
+    assert np.abs(found[1::2] - found[::2]).max() < 1e-6
+    for early, period in ((True, 2.0), (False, 3.1)):
+        some = (at < 25) if early else (at > 90)
+        assert np.abs(found - clean(period, at))[some, 0].max() < 0.1
+
+
+def test_memory_is_bounded_by_chunks(monkeypatch):
+    own = panel()
+    wanted = waves(own)
+    largest, harmonics = [], module._harmonics
+    monkeypatch.setattr(module, "CHUNK_TIMES", 16)
+    monkeypatch.setattr(
+        module, "_harmonics", lambda t, turns: largest.append(len(t)) or harmonics(t, turns)
+    )
+    np.testing.assert_allclose(waves(own), wanted, rtol=0, atol=1e-12)
+    assert max(largest) == N_ROWS  # rows of a part, of which there are at most 400
 
 
 @pytest.mark.parametrize(("factor", "shift"), [(60.0, 0.0), (1.0, 1e6)])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -179,6 +180,15 @@ def test_read_only_input_is_accepted():
     assert Panel(times, values, [0, 3]).equals(Panel.from_series([(times, values)]))
     assert len(Panel.from_array(cube, times)) == 2
     assert len(Panel.from_array(values)) == 3
+
+
+def test_hash_stays_when_a_panel_is_used():
+    """joblib's memory, which pipelines use, recognises a panel by it."""
+    series = [([0.0, 1.0], [2.0, np.nan]), ([0.5], [1.0])]
+    panel = Panel.from_series(series)
+    before = joblib.hash(panel)
+    assert not panel.is_observed
+    assert joblib.hash(panel) == joblib.hash(Panel.from_series(series)) == before
 
 
 @given(pairs())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import pickle
 import stat
 import subprocess
@@ -255,24 +256,43 @@ def test_file_is_replaced_at_once_or_not_at_all(good, tmp_path, monkeypatch):
 
 
 def test_what_a_killed_save_left_is_removed_by_the_next_one(good, tmp_path):
-    """But nothing of other names, and not what another process is just writing."""
+    """But nothing of other names, and not what another writer is just writing."""
     killed = "import os, sys, skpolyode; from skpolyode.saving import container\n"
     killed += "container.os.fsync = lambda _: os._exit(9)\n"
     killed += "skpolyode.HiPPOTransformer().save(sys.argv[1])\n"
     path = tmp_path / "model[1]"
     assert subprocess.run([sys.executable, "-c", killed, path]).returncode == 9
-    assert len(list(tmp_path.iterdir())) == 1
+    (left,) = tmp_path.iterdir()
+    os.utime(left, (0, 0))
     others = [tmp_path / f".{name}.part" for name in ("model[1]", "model1.0", "model[1]x.0")]
     busy = tmp_path / ".model[1].busy.part"
     for other in (*others, busy):
         other.touch()
+    for other in others:
+        os.utime(other, (0, 0))
     transformer = load_bytes(good, tmp_path)
-    with busy.open("rb") as file:
-        container._lock(file)
-        transformer.save(path)
+    transformer.save(path)
     assert {path, busy, *others} == set(tmp_path.iterdir()) - {tmp_path / "tried.safetensors"}
+    os.utime(busy, (0, 0))
     transformer.save(path)
     assert not busy.exists()
+
+
+def test_two_writers_of_one_file_both_end(good, tmp_path, monkeypatch):
+    """The second begins and ends while the first has made its part, and not yet written it."""
+    first, second = load_bytes(good, tmp_path), load_bytes(good, tmp_path)
+    path, stages = tmp_path / "model", []
+
+    def sync(number: int) -> None:
+        if not stages:
+            stages.append(number)
+            second.save(path)
+
+    monkeypatch.setattr(container.os, "fsync", sync)
+    first.save(path)
+    assert len(stages) == 1
+    assert path.read_bytes() == good
+    assert {own.name for own in tmp_path.iterdir()} == {"model", "tried.safetensors"}
 
 
 def test_a_private_file_stays_private(good, tmp_path):

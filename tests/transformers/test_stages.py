@@ -15,7 +15,7 @@ from skpolyode import HiPPOTransformer, ODERNNTransformer, Panel, PolyODETransfo
 from skpolyode.embedders.holdout import Split, judging_part
 from skpolyode.fit_report import FitReport
 from skpolyode.panel.select import keep_rows
-from skpolyode.transformers.stages import FEWEST_EPOCHS, LearnWaves, _ratio
+from skpolyode.transformers.stages import LearnWaves, _ratio
 from tests.transformers.data import short_oscillators, small
 
 SERIES = short_oscillators(12)
@@ -85,7 +85,7 @@ def test_report_tells_what_fit_decided(fitted):
     stages = [decision.stage for decision in report.decisions]
     assert stages == [
         *("data", "window", "dynamics", "hold-out", "training", "noise"),
-        *("error", "step size", "stacking"),
+        *("error", "step size", "waves", "stacking"),
     ]
     assert report["data"].n_series == 12
     assert report["training"].figures["validation_error"] == fitted.validation_error_
@@ -170,24 +170,30 @@ def hardly_trained():
     return small(max_epochs=1).fit(own_periods())
 
 
-def leaning(model: PolyODETransformer, panel: Panel, n_epochs: int = FEWEST_EPOCHS) -> np.ndarray:
+def leaning(model: PolyODETransformer, panel: Panel) -> np.ndarray:
     """Shares of the way to waves that are learned; 0 where there are none."""
     known = {"windows": Split(panel, np.zeros(len(panel), dtype=bool)), "report": FitReport([])}
-    training = SimpleNamespace(n_epochs=n_epochs)
-    state = SimpleNamespace(embedder=model.embedder_, training=training, **known)
+    state = SimpleNamespace(embedder=replace(model.embedder_, waves=None), **known)
     LearnWaves().run(state)
-    waves = state.embedder.waves
-    assert [decision.stage for decision in state.report.decisions] == ["waves"] * (
-        waves is not None
-    )
-    return np.zeros(1) if waves is None else waves
+    shares = np.zeros(1) if state.embedder.waves is None else state.embedder.waves
+    (decision,) = state.report.decisions
+    assert decision.stage == "waves"
+    assert decision.figures["channels"] == (shares > 0).sum()
+    assert ("no waves" in decision.outcome) == (not shares.any())
+    return shares
 
 
 def test_paths_lean_on_waves_where_series_have_periods_of_their_own(hardly_trained):
     assert any(isinstance(stage, LearnWaves) for stage in PolyODETransformer.stages)
     assert leaning(hardly_trained, own_periods()) > 0.8
     assert leaning(hardly_trained, walks()) == 0
-    assert leaning(hardly_trained, own_periods(), FEWEST_EPOCHS - 1) == 0
+
+
+def test_waves_are_looked_at_after_any_training(hardly_trained):
+    assert hardly_trained.embedder_.waves > 0.8
+    assert hardly_trained.fit_report_["waves"].figures["channels"] == 1
+    few = small(max_epochs=1).fit([([0.0, 1.0], [0.0, 1.0]), ([0.0], [1.0])])
+    assert few.fit_report_["waves"].outcome == "paths lean on no waves"
 
 
 def test_leaning_paths_fill_gaps_better_and_are_saved(hardly_trained, tmp_path):
@@ -195,6 +201,7 @@ def test_leaning_paths_fill_gaps_better_and_are_saved(hardly_trained, tmp_path):
     hidden = np.arange(panel.n_observations) % 5 == 2
     known, asked = keep_rows(panel, ~hidden), keep_rows(panel, hidden)
     at = np.split(asked.times, asked.offsets[1:-1])
+    model.embedder_ = replace(model.embedder_, waves=None)
     plain = model.interpolate(known, at).values
     model.embedder_ = replace(model.embedder_, waves=np.ones(1))
     path = model.interpolate(known, at).values

@@ -1,0 +1,106 @@
+"""Files whose arrays were changed and signed anew: nothing that cannot be right is loaded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skpolyode
+from skpolyode import Panel, PanelImputer, PolyODETransformer
+from skpolyode.saving.arrays import ArrayError, check_arrays
+from skpolyode.saving.codec import Decoder, Encoder
+from skpolyode.saving.container import write_file
+from skpolyode.structural import StructuralForecaster
+from tests.quick import few_structural_models
+
+# Arrays whose order a file cannot get wrong unnoticed.
+ORDERED = re.compile(r"\.(leads|since|knots|errors)'*$|errors\[\d+\]\[\d+\]\.errors")
+COUNTED = re.compile(r"\.errors\[|calibration\.paths\.scores|\['mixed'\]\.knots")
+
+
+def series() -> Panel:
+    rng, found = np.random.default_rng(0), []
+    for k in range(12):
+        times = np.sort(rng.uniform(0, 12, 24))
+        values = np.stack([np.sin(times + k), np.cos(2 * times)], axis=1)
+        values[rng.random(values.shape) < 0.2] = np.nan
+        values[0] = 0.0, 1.0
+        found.append((times, values + 0.1 * rng.normal(size=values.shape)))
+    return Panel.from_series(found)
+
+
+@pytest.fixture(scope="module")
+def saved() -> tuple[object, dict[str, np.ndarray]]:
+    """Document and arrays of a list of all that holds arrays."""
+    small = {"n_coefficients": 4, "hidden_layer_sizes": (4,), "max_epochs": 2, "random_state": 0}
+    imputer = PanelImputer(PolyODETransformer(**small)).fit(series())
+    with few_structural_models():
+        structural = StructuralForecaster().fit(series())
+    encoder = Encoder()
+    return encoder.encode([imputer, structural], "saved"), encoder.arrays
+
+
+def changes(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
+    """One array that is too short or has too many axes, has NaN, or is in the wrong order."""
+    found = {"axes": array[None], "shorter": array[:-1]}
+    if array.dtype.kind == "f" and array.size:
+        bad = array.copy()
+        bad.flat[-1] = np.nan
+        found["NaN"] = bad
+    if ORDERED.search(name) and len(array) > 1:
+        found["order"] = array[::-1].copy()
+    return found
+
+
+def test_every_changed_array_is_refused(saved):
+    document, arrays = saved
+    assert Decoder(arrays).decode(document)
+    accepted, n_tried = [], 0
+    for name, array in arrays.items():
+        for kind, changed in changes(name, array).items():
+            n_tried += 1
+            try:
+                Decoder({**arrays, name: changed}).decode(document)
+                accepted.append((name, kind))
+            except (ValueError, RuntimeError):  # torch names weights of another shape
+                pass
+    # Nothing else says how many errors were kept of a lead, or how many paths or knots there are.
+    left = [own for own in accepted if not (own[1] == "shorter" and COUNTED.search(own[0]))]
+    assert (left, n_tried > 300) == ([], True), f"{len(accepted)} of {n_tried}: {left}"
+
+
+def test_a_changed_file_is_named_with_what_is_wrong(tmp_path: Path):
+    path = tmp_path / "model.safetensors"
+    model = skpolyode.HiPPOTransformer(n_coefficients=4).fit(series())
+    encoder = Encoder()
+    document = encoder.encode(model, "model")
+    (name,) = (own for own in encoder.arrays if own.endswith("embedder_'].units.scaler.scale"))
+    encoder.arrays[name] = np.array([1.0, np.nan])
+    write_file(path, document, encoder.arrays, "9.9")
+    with pytest.raises(ValueError, match=r"cannot be what was saved: ChannelScaler.scale has num"):
+        skpolyode.load(path)
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "fault"),
+    [
+        ("D rising", [0.0, 1.0, 1.0], "increasing"),
+        ("D sorted", [0.0, 1.0, 0.5], "increasing"),
+        ("D positive", [0.0, 1.0, 1.0], "positive"),
+        ("D unsigned", [0.0, -1.0, 1.0], "unsigned"),
+        ("D", [0.0, np.inf, 1.0], "finite"),
+        ("D inf", [0.0, np.nan, 1.0], "finite"),
+        ("D+1", [0.0, 1.0, 1.0], "3 entries along"),
+        ("D D", [0.0, 1.0, 1.0], "1 axes, not 2"),
+    ],
+)
+def test_specifications(spec, value, fault):
+    both = {"first": "D", "second": spec}
+    with pytest.raises(ArrayError, match=f"Own.second.*{fault}"):
+        check_arrays("Own", both, {"first": np.zeros(3), "second": np.array(value)})
+    fine = {"a": "D sorted", "b": "D+1 inf", "c": "K+D", "d": "K", "e": "D"}
+    values = {"a": np.zeros(2), "b": np.full(3, np.inf), "c": np.ones(5), "d": (1, 2, 3), "e": None}
+    assert check_arrays("Own", fine, values) == {"D": 2, "K": 3}
