@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -116,10 +115,6 @@ class Cycle:
         """Share of the peak learning rate at a step of an epoch."""
         done = round(self.place(epoch + step / n_steps) * n_steps)
         return one_cycle(done, self.n_epochs * n_steps)
-
-    def state_dict(self) -> dict[str, Any]:
-        """What it has seen and decided."""
-        return {"errors": list(self.errors), "shortened": self.shortened}
 
 
 def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -> bool:

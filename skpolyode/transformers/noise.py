@@ -94,14 +94,14 @@ class TrainFilter(Train):
         gain = Gain(windows.panel.n_channels).to(embedder.device)
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
 
-        def decide() -> tuple:
-            return tuple(self.compare(embedder.with_own_model(), judged))
+        def decide() -> FilterTest:
+            return self.compare(embedder.with_own_model(), judged)
 
-        def apply(test: tuple | None) -> None:
-            found[:] = [] if test is None else [FilterTest(*test)]
-            model.gain = gain if all(test.is_better for test in found) else None
+        def apply(test: FilterTest) -> None:
+            found.append(test)
+            model.gain = gain if test.is_better else None
 
-        apply(None)
+        model.gain = gain
         return Turn(epoch, decide, apply)
 
     def _is_long_enough(self, panel: Panel) -> bool:
