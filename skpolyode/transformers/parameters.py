@@ -63,11 +63,11 @@ class Training:
     max_epochs : int or "auto", default="auto"
         Number of epochs, over which the learning rate falls to zero. "auto" makes twenty-four for
         PolyODE and forty for its siblings. There are fewer if errors of held-out series stop
-        falling earlier: the rate then falls to zero within .4 of this number. With more than
-        32 000 intervals each epoch of "auto" draws some of the series at random, and a fixed sample
-        of the held-out series validates, so that larger sets cost no more. An int is the maximum
-        number of epochs, each of which goes through all series. Raise it for large sets if you can
-        wait.
+        falling before half of this number: the rate then falls to zero within an eighth of it.
+        With more than 32 000 intervals each epoch of "auto" draws some of the series at random, and
+        a fixed sample of the held-out series validates, so that larger sets cost no more. An int is
+        the maximum number of epochs, each of which goes through all series. Raise it for large sets
+        if you can wait.
     validation_fraction : float or None, default=0.1
         Share of the series held out for validation: `fit` learns nothing from them, not even
         scales. Training stops when their forecasting error has not fallen for half of `max_epochs`,
