@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
-from skpolyode.embedders.fitting import check_repeatable
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration
@@ -116,8 +115,6 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
         raise ValueError(f"update_epochs must be an int of 0 or more, got {n_epochs!r}.")
     if random_state is None:
         random_state = transformer.random_state
-    if transformer.checkpoint_dir is not None:
-        check_repeatable(random_state)
     rng = local_random_state(random_state)
     transformer = clone(transformer)
     transformer.set_params(random_state=int(rng.randint(2**31 - 1)), warm_start=False)

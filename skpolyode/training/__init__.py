@@ -1,6 +1,5 @@
 """Training: one loop for every neural model."""
 
-from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.loop import Trainer
 from skpolyode.training.losses import forecasting_mse, prediction_loss
 from skpolyode.training.muon import Muon, orthogonalise
@@ -8,7 +7,6 @@ from skpolyode.training.report import TrainingReport
 from skpolyode.training.schedule import one_cycle
 
 __all__ = [
-    "Checkpoint",
     "Muon",
     "Trainer",
     "TrainingReport",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import nn
@@ -88,11 +87,3 @@ class WeightAverage:
     def keep(self, names: Collection[str]) -> None:
         """Drop weights that the module lost."""
         self.weights = {name: self.weights[name] for name in names}
-
-    def state_dict(self) -> dict[str, Any]:
-        """The average and its number of steps, for a checkpoint."""
-        return {"weights": self.weights, "n_steps": self.n_steps}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to an average."""
-        self.weights, self.n_steps = copy.deepcopy(state["weights"]), state["n_steps"]

@@ -17,7 +17,6 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from skpolyode.training.averaging import WeightAverage, applied, weights_of
-from skpolyode.training.checkpoint import Checkpoint
 from skpolyode.training.muon import Muon
 from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, SETTLED, TrainingReport
 from skpolyode.training.schedule import Cycle, is_surely_larger
@@ -25,10 +24,6 @@ from skpolyode.training.task import Task, Turn
 
 _ERROR, _LOSS = "validation_error", "training_loss"
 SETTLING = 4  # epochs at least after a turn
-_KEPT = (
-    *("best", "best_error", "best_epoch", "best_series"),
-    *("best_score", "epochs_since_best", "history", "turned", "share"),
-)
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ class Trainer:
         those (two seeds).
     optimizer : callable, default=Muon
         Makes an optimizer of the parameters and the keyword `lr`. It must offer what
-        :class:`Muon` does: `lr`, `state`, `zero_grad`, `step` and `restore`.
+        :class:`Muon` does: `lr`, `zero_grad` and `step`.
     slowest : float, default=0.0625
         Share of the rate down to which it is halved where noise is being learned; 1 never halves
         it. On wards squared errors 4, 8 and 16 rows ahead are .98, .97 and .90 times those of 1, on
@@ -111,7 +106,6 @@ class Trainer:
         module: nn.Module,
         task: Task,
         generator: torch.Generator,
-        checkpoint: Checkpoint | None = None,
         bar: tqdm | None = None,
     ) -> TrainingReport:
         """Train the module in place; it ends with the best weights seen.
@@ -123,9 +117,6 @@ class Trainer:
         task : Task
         generator : torch.Generator
             Source of the minibatches; no global generator is touched.
-        checkpoint : Checkpoint or None, default=None
-            Where the state of the training is stored until it ends. If it holds a state, training
-            continues from it, and ends as it would have without the interruption.
         bar : tqdm or None, default=None
             Progress bar that counts the epochs.
 
@@ -142,13 +133,10 @@ class Trainer:
         """
         run = _Run(self, module, task, generator)
         try:
-            reason = run.train(checkpoint, tqdm(disable=True) if bar is None else bar)
+            reason = run.train(tqdm(disable=True) if bar is None else bar)
         except KeyboardInterrupt:
             reason = INTERRUPTED
             run.settle_for_present()
-        else:
-            if checkpoint is not None:
-                checkpoint.remove()
         module.load_state_dict(run.best)
         report = TrainingReport(run.history, run.best_error, run.best_epoch, reason)
         if reason == INFINITE:
@@ -164,7 +152,8 @@ class _Run:
         self, trainer: Trainer, module: nn.Module, task: Task, generator: torch.Generator
     ) -> None:
         self.trainer, self.module, self.task, self.generator = trainer, module, task, generator
-        self.optimizer, self.average = self._new_optimizer(), WeightAverage(module)
+        self.optimizer = trainer.optimizer(module.parameters(), lr=trainer.learning_rate)
+        self.average = WeightAverage(module)
         self.history: list[dict[str, float]] = []
         self.best = weights_of(module)
         self.best_error, self.best_score, self.best_epoch = float("inf"), float("inf"), 0
@@ -174,27 +163,15 @@ class _Run:
         self.cycle = Cycle(trainer.max_epochs, watches=trainer.patience is not None)
         if trainer.turn is not None:
             self.cycle.earliest = max(self.cycle.earliest, trainer.turn.epoch + SETTLING)
-        self.turned: Any = None  # what was decided on the way
 
-    def _new_optimizer(self) -> Any:
-        return self.trainer.optimizer(self.module.parameters(), lr=self.trainer.learning_rate)
-
-    def train(self, checkpoint: Checkpoint | None, bar: tqdm) -> str:
+    def train(self, bar: tqdm) -> str:
         """Train until there is a reason to stop, which is returned."""
-        if checkpoint is not None:
-            self._resume(checkpoint)
-        validated = len(self.history)  # the last of these epochs still has to be trained
-        first = max(0, validated - 1)
-        start = time.perf_counter() - (self.history[-1]["seconds"] if validated else 0.0)
-        bar.update(first)
-        for epoch in count(first):
-            if epoch >= validated:
-                if self.trainer.turn is not None and epoch == self.trainer.turn.epoch:
-                    self._turn(epoch)
-                self._validate(epoch, start)
-                bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
-                if checkpoint is not None:
-                    checkpoint.save(self._state())
+        start, turn = time.perf_counter(), self.trainer.turn
+        for epoch in count():
+            if turn is not None and epoch == turn.epoch:
+                self._turn(turn)
+            self._validate(epoch, start)
+            bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
             if reason := self._reason_to_stop(epoch):
                 if reason in (ALL_EPOCHS, SETTLED) and self._are_last_kept():
                     self._keep(epoch)
@@ -206,13 +183,13 @@ class _Run:
                 return INFINITE
             bar.update()
 
-    def _turn(self, epoch: int) -> None:
+    def _turn(self, turn: Turn) -> None:
         """Take the decision. The best weights so far are validated anew if the module changes."""
-        before, turn = len(self.module.state_dict()), self.trainer.turn
+        before = len(self.module.state_dict())
         with applied(self.average.weights, self.module):
-            self.turned = turn.decide()
-        turn.apply(self.turned)
-        names, prepared = self.module.state_dict().keys(), self.task.state_dict()
+            decided = turn.decide()
+        turn.apply(decided)
+        names = self.module.state_dict().keys()
         if len(names) == before:
             return
         self.average.keep(names)
@@ -220,7 +197,6 @@ class _Run:
         with applied(self.best, self.module):
             self.best_error = self.task.refresh()  # as at the end: not from states of before
         self.best_series, self.best_score = self.task.series_errors, self._score(self.best_error)
-        self.task.load_state_dict(prepared)
 
     def _validate(self, epoch: int, start: float) -> None:
         """Prepare the epoch, and validate the average of the weights before it."""
@@ -314,47 +290,3 @@ class _Run:
             self.average.update(trainer.averaged * trainer.max_epochs * n_batches)
             total += loss.item() / n_batches
         return total
-
-    def _state(self) -> dict[str, Any]:
-        """All that the rest of the training depends on, before an epoch."""
-        return {name: getattr(self, name) for name in _KEPT} | {
-            "weights": dict(self.module.state_dict()),
-            "optimizer": self.optimizer.state,
-            "average": self.average.state_dict(),
-            "generator": self.generator.get_state(),
-            "task": self.task.state_dict(),
-            "cycle": self.cycle.state_dict(),
-        }
-
-    def _resume(self, checkpoint: Checkpoint) -> None:
-        """Go back to the state of a checkpoint, if there is one and it is of this training."""
-        state = checkpoint.load()
-        if state is None:
-            return
-        before = copy.deepcopy(self._state())
-        try:
-            self._restore(state)
-        except Exception:  # another training, or another version: it may fail anywhere
-            self.optimizer = self._new_optimizer()
-            self._restore(before)
-            checkpoint.set_aside("is of another training")
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        """Go back to a state."""
-        if self.trainer.turn is not None:
-            self.trainer.turn.apply(state["turned"])
-        self.module.load_state_dict(state["weights"])
-        self.optimizer.restore(state["optimizer"])
-        self.average.load_state_dict(state["average"])
-        self.generator.set_state(state["generator"])
-        self.task.load_state_dict(state["task"])
-        vars(self.cycle).update(state["cycle"])
-        shapes, best = (
-            {name: weight.shape for name, weight in weights.items()}
-            for weights in (self.module.state_dict(), state["best"])
-        )
-        if best != shapes:
-            raise ValueError("weights of another module")
-        if [entry["epoch"] for entry in state["history"]] != list(range(len(state["history"]))):
-            raise ValueError("epochs that do not follow each other")
-        vars(self).update({name: state[name] for name in _KEPT})

@@ -98,12 +98,6 @@ class Muon:
         self.weight_decay = weight_decay
         self.state: list[dict] = [{} for _ in self.parameters]
 
-    def restore(self, state: list[dict]) -> None:
-        """Go back to an earlier `state`."""
-        for parameter, own, earlier in zip(self.parameters, self.state, state, strict=True):
-            for name, part in earlier.items():
-                own[name] = part.to(parameter.device) if torch.is_tensor(part) else part
-
     def zero_grad(self) -> None:
         """Forget the gradients."""
         for parameter in self.parameters:

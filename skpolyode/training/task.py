@@ -56,13 +56,6 @@ class Task:
         """Whether the next `refresh` will leave what was prepared as it is."""
         return False
 
-    def state_dict(self) -> dict[str, Any]:
-        """What `refresh` has prepared, for a checkpoint."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to it."""
-
 
 class Turn(NamedTuple):
     """A decision on the way of a training.
@@ -72,10 +65,9 @@ class Turn(NamedTuple):
     epoch : int
         Before which it is taken.
     decide : callable
-        Returns what was decided, as data that a checkpoint can hold.
+        Returns what was decided.
     apply : callable
-        Changes the module accordingly; None, of nothing decided yet, makes it as it was. Parameters
-        that the module loses are not trained on.
+        Changes the module accordingly. Parameters that the module loses are not trained on.
     """
 
     epoch: int

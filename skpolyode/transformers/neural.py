@@ -12,7 +12,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder, Units
-from skpolyode.embedders.fitting import encoders_of, find_checkpoint
+from skpolyode.embedders.fitting import encoders_of
 from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_out, split_series
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
@@ -319,8 +319,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
             embedder = self._new_embedder(trained, generator)
             check_sizes(panel, embedder.units.scaler)  # later methods read held-out series, too
         embedder.to(self.device)
-        settings = self.get_params(deep=False) | {"window_rows": window_rows, "skip": sorted(skip)}
-        checkpoint = find_checkpoint(self.checkpoint_dir, panel, known, settings, embedder)
         stopping, judging = judging_part(split, known.groups)
         length = window_rows or self._rows_to_cut(embedder)
         state = FitState(
@@ -333,7 +331,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
             self.fit_report_,
             random_state,
             generator,
-            checkpoint,
         )
         report_hold_out(self.fit_report_, stopping, judging)
         run_stages([stage for stage in self.stages if stage.name not in skip], state)

@@ -46,7 +46,7 @@ class TrainFilter(Train):
     ----------
     usual : int, default=40
         As of `Train`.
-    tested_after : float, default=0.5
+    tested_after : float, default=0.25
         Share of the epochs after which noise is tested for.
     max_error : float, default=0.95
         Error of filling in hidden rows times that of one-step forecasts, at most, each as a share
@@ -69,7 +69,7 @@ class TrainFilter(Train):
         Rows to judge by, at most: those of the first series. Fewer of more than ten channels.
     """
 
-    tested_after: float = 0.5
+    tested_after: float = 0.25
     max_error: float = 0.95
     n_standard_errors: float = 3.0
     ordinary: float = 0.99
@@ -88,20 +88,22 @@ class TrainFilter(Train):
     def _noise_test(self, state: FitState, found: list[FilterTest]) -> Turn | None:
         """Make the model a filter, and test on the way whether it is the better for it."""
         embedder, windows = state.embedder, state.windows
-        epoch, model = round(self.tested_after * self.epochs(state)), embedder.model
-        if epoch < FEWEST_EPOCHS or not self._is_long_enough(windows.panel):
+        n_epochs, model = self.epochs(state), embedder.model
+        epoch = round(self.tested_after * n_epochs)
+        is_trial = not epoch or n_epochs < 2 * FEWEST_EPOCHS
+        if is_trial or not self._is_long_enough(windows.panel):
             return None
         gain = Gain(windows.panel.n_channels).to(embedder.device)
         judged = windows.panel[np.argsort(~windows.held_out, kind="stable")]  # held-out ones first
 
-        def decide() -> tuple:
-            return tuple(self.compare(embedder.with_own_model(), judged))
+        def decide() -> FilterTest:
+            return self.compare(embedder.with_own_model(), judged)
 
-        def apply(test: tuple | None) -> None:
-            found[:] = [] if test is None else [FilterTest(*test)]
-            model.gain = gain if all(test.is_better for test in found) else None
+        def apply(test: FilterTest) -> None:
+            found.append(test)
+            model.gain = gain if test.is_better else None
 
-        apply(None)
+        model.gain = gain
         return Turn(epoch, decide, apply)
 
     def _is_long_enough(self, panel: Panel) -> bool:

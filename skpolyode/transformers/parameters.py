@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import inspect
-import os
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -64,11 +63,11 @@ class Training:
     max_epochs : int or "auto", default="auto"
         Number of epochs, over which the learning rate falls to zero. "auto" makes twenty-four for
         PolyODE and forty for its siblings. There are fewer if errors of held-out series stop
-        falling earlier: the rate then falls to zero within .4 of this number. With more than
-        32 000 intervals each epoch of "auto" draws some of the series at random, and a fixed sample
-        of the held-out series validates, so that larger sets cost no more. An int is the maximum
-        number of epochs, each of which goes through all series. Raise it for large sets if you can
-        wait.
+        falling before half of this number: the rate then falls to zero within an eighth of it.
+        With more than 32 000 intervals each epoch of "auto" draws some of the series at random, and
+        a fixed sample of the held-out series validates, so that larger sets cost no more. An int is
+        the maximum number of epochs, each of which goes through all series. Raise it for large sets
+        if you can wait.
     validation_fraction : float or None, default=0.1
         Share of the series held out for validation: `fit` learns nothing from them, not even
         scales. Training stops when their forecasting error has not fallen for half of `max_epochs`,
@@ -82,10 +81,6 @@ class Training:
     warm_start : bool, default=False
         Continue from the weights, scales and other settings of the last fit, on series with the
         channels, units and covariates of that fit.
-    checkpoint_dir : str, PathLike or None, default=None
-        Folder where the state of the training is kept, written after an epoch but not more than
-        once a second. A `fit` that was killed goes on from there when it is called again with the
-        same data and parameters, and ends in the same weights; `random_state` must be an int.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, minibatches and held-out series. Global generators are not used.
     device : str, default="cpu"
@@ -139,7 +134,6 @@ class Training:
         "max_epochs": COUNT_OR_AUTO,
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "warm_start": ["boolean"],
-        "checkpoint_dir": [str, os.PathLike, None],
         "random_state": ["random_state"],
         "device": [str],
         "verbose": ["verbose"],
@@ -155,7 +149,6 @@ class Training:
         max_epochs: int | str = "auto",
         validation_fraction: float | None = 0.1,
         warm_start: bool = False,
-        checkpoint_dir: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         device: str = "cpu",
         verbose: int = 0,
@@ -166,7 +159,6 @@ class Training:
         self.max_epochs = max_epochs
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start
-        self.checkpoint_dir = checkpoint_dir
         self.random_state = random_state
         self.device = device
         self.verbose = verbose

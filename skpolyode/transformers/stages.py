@@ -28,7 +28,7 @@ from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
 from skpolyode.threads import one_thread
-from skpolyode.training import Checkpoint, Trainer, TrainingReport
+from skpolyode.training import Trainer, TrainingReport
 from skpolyode.training.report import Judged
 from skpolyode.training.task import Task, Turn
 
@@ -59,8 +59,6 @@ class FitState:
     random_state : RandomState
     generator : torch.Generator
         Draws minibatches.
-    checkpoint : Checkpoint or None
-        Where the state of the training is kept.
     """
 
     embedder: ModelEmbedder
@@ -72,7 +70,6 @@ class FitState:
     report: FitReport
     random_state: np.random.RandomState
     generator: torch.Generator
-    checkpoint: Checkpoint | None
     bar: tqdm = field(default_factory=lambda: tqdm(disable=True))
     training: TrainingReport | None = None
     judged: Judged | None = None
@@ -152,8 +149,8 @@ class Train(Stage):
             remedy="lower learning_rate_init",
             turn=turn,
         )
-        model, checkpoint = state.embedder.model, state.checkpoint
-        state.training = report = trainer.run(model, task, state.generator, checkpoint, state.bar)
+        model = state.embedder.model
+        state.training = report = trainer.run(model, task, state.generator, state.bar)
         state.report.add(
             self.name,
             f"stopped: {report.reason}",

@@ -68,23 +68,6 @@ def test_vectors_are_stepped_by_adam():
         torch.testing.assert_close(vector, reference, rtol=1e-12, atol=1e-12)
 
 
-def test_it_goes_on_from_an_earlier_state():
-    weight, optimizers = matrix(3, 3), []
-    for _ in range(2):
-        own = copy.deepcopy(weight)
-        optimizers.append(Muon([own], lr=0.1))
-    one, other = optimizers
-    one.parameters[0].grad = matrix(3, 3, seed=1).detach()
-    one.step()
-    other.restore(copy.deepcopy(one.state))
-    with torch.no_grad():
-        other.parameters[0].copy_(one.parameters[0])
-    for own in optimizers:
-        own.parameters[0].grad = matrix(3, 3, seed=2).detach()
-        own.step()
-    assert torch.equal(one.parameters[0], other.parameters[0])
-
-
 @pytest.mark.parametrize(("steepness", "expected"), [(1e-3, 4e-3), (1.0, 0.5), (1e9, 0.5)])
 def test_gradients_are_clipped_to_their_largest_norm(steepness, expected):
     """Of the loss (w - 2)^2 at w = 0 the gradient is -4; its direction is kept."""

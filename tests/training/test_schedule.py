@@ -49,14 +49,15 @@ def test_a_cycle_is_whole_while_errors_fall():
 @pytest.mark.parametrize(
     ("errors", "settings", "shortened"),
     [
-        (FALLING[:10] + FALLING[9:10] * 4, {}, (13, 23)),  # four epochs that are no better
-        (FALLING[:10] + [FALLING[9] * 0.99] * 4, {}, (13, 23)),
-        (FALLING[:10] + [FALLING[9] * 0.97] * 4, {}, None),
-        (SETTLED, {}, (8, 18)),  # not before a third of the epochs
-        (SETTLED, {"earliest": 20}, (8, 20)),
+        (FALLING[:8] + FALLING[7:8] * 4, {}, (11, 14)),  # four epochs that are no better
+        (FALLING[:8] + [FALLING[7] * 0.95] * 4, {}, (11, 14)),
+        (FALLING[:8] + [FALLING[7] * 0.85] * 4, {}, None),
+        (SETTLED, {}, (6, 10)),  # not before a quarter of the epochs
+        (SETTLED, {"earliest": 20}, (6, 20)),
+        (SETTLED, {"earliest": 24}, None),  # it would not end earlier than by itself
         (SETTLED, {"watches": False}, None),
         ([1.0] * 24, {}, None),  # nothing was learned
-        (FALLING[:13] + FALLING[12:13] * 4, {}, None),  # it would end later than by itself
+        (FALLING[:10] + FALLING[9:10] * 14, {}, None),  # not in the second half
     ],
 )
 def test_a_cycle_ends_early_where_errors_do_not_fall(errors, settings, shortened):
@@ -65,8 +66,8 @@ def test_a_cycle_ends_early_where_errors_do_not_fall(errors, settings, shortened
 
 def test_the_rate_of_a_shortened_cycle_falls_to_nothing():
     cycle = cycle_of(SETTLED)
-    shares = [cycle.share(epoch, step, 50) for epoch in range(1, 18) for step in range(50)]
+    shares = [cycle.share(epoch, step, 50) for epoch in range(1, 10) for step in range(50)]
     assert (np.diff(shares) < 0).all()
-    assert shares[7 * 50] == pytest.approx(one_cycle(8 * 50, 24 * 50)), "it goes on from there"
+    assert shares[5 * 50] == pytest.approx(one_cycle(6 * 50, 24 * 50)), "it goes on from there"
     assert shares[-1] < 1e-3
-    assert [cycle.is_over(epoch) for epoch in (17, 18)] == [False, True]
+    assert [cycle.is_over(epoch) for epoch in (9, 10)] == [False, True]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from skpolyode import PolyODETransformer
-from skpolyode.training import loop
 from skpolyode.transformers import neural, stages
 from tests.quick import no_stacking, with_usual_epochs
 from tests.transformers.data import short_oscillators, small
@@ -77,30 +76,6 @@ def test_every_trained_transformer_keeps_to_it(name):
     assert len(n_items(embedder)) == 4
     assert sum(n_items(embedder)) < 0.6 * 4 * N_INTERVALS
     assert np.isfinite(embedder.transform(SERIES)).all()
-
-
-@pytest.mark.usefixtures("limited")
-@pytest.mark.parametrize("stop_at", [1, 3])
-def test_it_goes_on_after_an_interruption(stop_at, tmp_path, monkeypatch):
-    whole = auto().fit(SERIES)
-    monkeypatch.setattr("skpolyode.training.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    train_epoch = loop._Run._train_epoch
-
-    def broken(run, epoch):
-        if epoch == stop_at:
-            raise MemoryError
-        return train_epoch(run, epoch)
-
-    again = auto(checkpoint_dir=tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(loop._Run, "_train_epoch", broken)
-        with pytest.raises(MemoryError):
-            again.fit(SERIES)
-    assert len(list(tmp_path.iterdir())) == 1
-    again.fit(SERIES)
-    np.testing.assert_array_equal(again.transform(SERIES), whole.transform(SERIES))
-    assert n_items(again) == n_items(whole)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("limited")

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skpolyode import Panel
-from skpolyode.embedders import fitting, holdout
+from skpolyode.embedders import fitting
 from skpolyode.transformers import stages
 from skpolyode.transformers.neural import NeuralTransformer
 from tests.quick import with_usual_epochs
@@ -309,21 +309,3 @@ class TestValidation:
         for told in ({}, {"validation": OTHERS}):
             small(validation_fraction=None).fit(SERIES, **told)
         assert found == [None, 10]
-
-    @pytest.mark.usefixtures("no_stacking")
-    def test_a_checkpoint_is_of_what_was_told(self, tmp_path):
-        names = set()
-        panel = Panel.from_series(SERIES)
-        told = [
-            holdout.FitOptions(),
-            holdout.FitOptions(sample_weight=np.ones(12)),
-            holdout.FitOptions(groups=np.ones(12)),
-            holdout.FitOptions(validation=Panel.from_series(OTHERS)),
-            holdout.FitOptions(validation=Panel.from_series(OTHERS[:-1])),
-        ]
-        start = small().fit(SERIES).embedder_
-        for own in told:
-            names.add(
-                fitting.find_checkpoint(tmp_path, panel, own, {"random_state": 0}, start).path
-            )
-        assert len(names) == len(told)

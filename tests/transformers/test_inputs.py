@@ -133,12 +133,12 @@ def test_files_and_further_training(model, tmp_path):
 
 
 @pytest.mark.usefixtures("no_stacking")
-def test_fits_with_the_parts_that_fits_may_have(tmp_path, monkeypatch):
+def test_fits_with_the_parts_that_fits_may_have(monkeypatch):
     # Noise, how far off paths are, static covariates, and series that only validate.
     sex = pd.DataFrame({"sex": np.arange(8) % 2})
     inputs = Inputs(ROWS, KINDS)
     panel = Panel.from_series(OBSERVED, inputs=inputs, static=sex)
-    model = PolyODETransformer(observations="noisy", checkpoint_dir=tmp_path, **SMALL)
+    model = PolyODETransformer(observations="noisy", **SMALL)
     with few_variance_steps(10):
         model.fit(panel[:5], validation=panel[5:])
     assert (model.interpolate_std(panel, [2.1, 7.0]).values > 0).all()

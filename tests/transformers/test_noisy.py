@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.training.loop import _Run
 from skpolyode.transformers.noise import TrainFilter
 from tests.quick import early_noise_tests, few_variance_steps, no_stacking
 from tests.transformers.data import short_oscillators, small
@@ -146,36 +143,3 @@ def test_what_no_filter_helps_is_exact(monkeypatch):
     assert noise.outcome == "observations are exact: a filter fills gaps no better"
     path = fitted.interpolate(series).values
     np.testing.assert_allclose(path, np.concatenate([x for _, x in series])[:, None])
-
-
-@cache
-def few_swings(noise):
-    """Series, and what a fit makes of them."""
-    series = swings(noise, 15, 8)
-    return series, small(max_epochs=8).fit_transform(series)
-
-
-@pytest.mark.parametrize(("noise", "epoch"), [(0.3, 2), (0.3, 5), (0.0, 6)])
-def test_a_fit_that_was_stopped_before_or_after_the_test_goes_on(
-    noise, epoch, tmp_path, monkeypatch
-):
-    """With the same result."""
-    series, whole = few_swings(noise)
-    settings = {"max_epochs": 8, "checkpoint_dir": tmp_path}
-    stopped = small(**settings)
-    monkeypatch.setattr("skpolyode.training.checkpoint.Checkpoint.__init__.__defaults__", (0.0,))
-    n_epochs, train = iter(range(8)), _Run._train_epoch
-
-    def interrupted(run, number):
-        if next(n_epochs) == epoch:
-            raise KeyboardInterrupt
-        return train(run, number)
-
-    monkeypatch.setattr(_Run, "_train_epoch", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.fit(series)
-    assert len(list(tmp_path.iterdir())) == 1
-    monkeypatch.setattr(_Run, "_train_epoch", train)
-    again = small(**settings).fit(series)
-    np.testing.assert_array_equal(again.transform(series), whole)
-    assert not list(tmp_path.iterdir())

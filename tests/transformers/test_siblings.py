@@ -14,8 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 import skpolyode
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.training.checkpoint import Checkpoint
-from skpolyode.training.loop import Trainer
 from skpolyode.transformers.neural import NeuralTransformer
 from tests.quick import few_structural_models
 from tests.transformers.data import oscillators
@@ -142,29 +140,6 @@ def test_static_covariates_are_used(name):
         without.fit(plain)
     with_it.fit(panel)
     assert with_it.validation_error_ < 0.5 * without.validation_error_
-
-
-@pytest.mark.usefixtures("no_stacking")
-def test_an_interrupted_training_goes_on(name, tmp_path, monkeypatch):
-    whole = clone(NEURAL[name]).set_params(max_epochs=4).fit(SERIES[:6])
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (0.0,))  # after every epoch
-    train = Trainer.run.__globals__["_Run"]._train_epoch
-
-    def killed(run, epoch):
-        if epoch == 2:
-            raise MemoryError("killed")
-        return train(run, epoch)
-
-    again = clone(whole).set_params(checkpoint_dir=tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer.run.__globals__["_Run"], "_train_epoch", killed)
-        with pytest.raises(MemoryError, match="killed"):
-            again.fit(SERIES[:6])
-    assert len(list(tmp_path.iterdir())) == 1
-    np.testing.assert_array_equal(
-        again.fit(SERIES[:6]).transform(SERIES[:6]), whole.transform(SERIES[:6])
-    )
-    assert [entry["epoch"] for entry in again.history_] == list(range(5))
 
 
 @pytest.mark.usefixtures("no_stacking")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -351,15 +351,3 @@ class IntervalTask(Task):
     def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
         loss = self.model.update_loss(state, self.data, rows)
         return WeightedMean(self.data).add(loss, rows, self.data.mask[rows]).value()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Stored states and progress."""
-        return {"states": self.states, "progress": self.progress}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the states of an earlier `refresh`."""
-        device = self.data.x.device
-        if any(len(part) != self.n_stored for part in state["states"].values()):
-            raise ValueError("states of other series")
-        self.states = {name: part.to(device) for name, part in state["states"].items()}
-        self.progress, self.n_batches = state["progress"], 0

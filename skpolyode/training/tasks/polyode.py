@@ -249,14 +249,3 @@ class PolyODETask(IntervalTask):
             return rows
         short = self.data.gap[self.data.next[rows]] <= _COARSE_STEPS * self.model.step_size
         return rows[short] if short.any() else rows
-
-    def state_dict(self) -> dict[str, Any]:
-        """Stored states and progress."""
-        prepared = {"n_refreshed": self.n_refreshed, "coarse": self.model.is_coarse}
-        return super().state_dict() | prepared
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the states of an earlier `refresh`."""
-        super().load_state_dict(state)
-        self.n_refreshed, self.model.is_coarse = state["n_refreshed"], state["coarse"]
-        self.is_new = False

@@ -113,15 +113,3 @@ class SubsampledTask:
         self.error = self.task.refresh(progress)
         self.may_stay = self.task.scans and not self.task.keeps_states(progress)
         return self.error
-
-    def state_dict(self) -> dict[str, Any]:
-        """Number of the subsample, and the state of its task."""
-        names = ("number", "may_stay", "stays", "error")
-        return {name: getattr(self, name) for name in names} | {"task": self.task.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to a subsample."""
-        self.number, self.error, self.is_used = state["number"], state["error"], True
-        self.may_stay, self.stays = state["may_stay"], state["stays"]
-        self.task.take(*self.read(self.positions(self.number)))
-        self.task.load_state_dict(state["task"])

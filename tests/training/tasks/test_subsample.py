@@ -108,25 +108,6 @@ def test_the_coarse_epochs_have_one_part():
     assert seen == [(0, False), (0, True), (0, True), (1, False), (1, True)]
 
 
-@pytest.mark.parametrize("name", TASKS)
-@pytest.mark.parametrize("progress", [0.05, 0.5])
-def test_it_goes_back_to_a_part(name, progress):
-    tasks = []
-    for _ in range(2):
-        model = make_model()
-        model.field.stand_still()
-        tasks.append(draw(TASKS[name], model))
-    first, second = tasks
-    first.refresh(0.0)
-    first.refresh(progress)
-    second.load_state_dict(first.state_dict())
-    everything = torch.arange(len(first.items))
-    assert torch.equal(second.items, first.items)
-    assert second.loss(everything).item() == first.loss(everything).item()
-    assert first.refresh(0.6) == second.refresh(0.6)
-    assert torch.equal(second.data.x, first.data.x)
-
-
 def test_states_that_cost_a_pass_in_order_serve_two_epochs():
     """Not in the coarse beginning, which has one part, and never at the end."""
     numbers, preliminary = [], []
