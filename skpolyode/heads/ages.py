@@ -1,8 +1,10 @@
 """One head over all ages of a series: answers along time, each from what was known then.
 
-It learns from the features of each series at several cuts. Each cut has its share of the weight of
-its series, so that a series counts once. The time since the first observation, the age, is one more
-feature.
+It learns from the features of each series at several cuts, as many of each, so that series count
+alike. The time since the first observation, the age, is one more feature.
+
+A cut has the weight of its series, not a share of it: support vectors with an eighth of the weight
+are too smooth (GunPoint, HiPPO: an accuracy of 0.71 on whole series, and of 0.91 with the weight).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from sklearn.pipeline import FeatureUnion
 from sklearn.utils._param_validation import Interval
 
 from skpolyode.heads.base import HeadEstimator, spread_folds
-from skpolyode.heads.weights import fit_parameters, takes_weights
+from skpolyode.heads.weights import fit_parameters
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.select import observed_part, series_chunks, take
 from skpolyode.transformers.input import read_panel
@@ -92,10 +94,7 @@ class AgedEstimator(HeadEstimator):
         ages._age_unit = float(age.std()) or 1.0
         Z, target = ages._aged(panel, series, stop), target[series]
         groups = np.arange(n_series) if groups is None else groups
-        # Without weights series count alike, too: they have as many cuts.
-        if weights is None and takes_weights(head):
-            weights = np.ones(n_series)
-        each = None if weights is None else weights[series] / n_cuts
+        each = None if weights is None else weights[series]  # as many cuts of each series
         ages.head_ = clone(head).fit(Z, target, **fit_parameters(head, each))
         spread = {"keep_single": is_classifier(self), "groups": groups[series]}
         folds = spread_folds(target, self.cv, rng, **spread)

@@ -29,24 +29,14 @@ def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarra
     """
     if weights is None:
         return {}
-    name, inner = _weighted(head)
-    if not takes_weights(head):
+    name, last = "sample_weight", head
+    while hasattr(last, "steps"):
+        step, last = last.steps[-1]
+        name = f"{step}__{name}"
+    inner = getattr(last, "regressor", last)  # of a transformed target
+    if not has_fit_parameter(inner, "sample_weight"):
         raise ValueError(
             f"the head {type(inner).__name__} takes no sample_weight in fit: choose another head, "
             "or leave out sample_weight and class_weight."
         )
     return {name: weights}
-
-
-def takes_weights(head: Any) -> bool:
-    """Whether `fit` of a head can use weights of series."""
-    return has_fit_parameter(_weighted(head)[1], "sample_weight")
-
-
-def _weighted(head: Any) -> tuple[str, Any]:
-    """Name of the weights in `fit` of a head, and the part of it that would use them."""
-    name, last = "sample_weight", head
-    while hasattr(last, "steps"):
-        step, last = last.steps[-1]
-        name = f"{step}__{name}"
-    return name, getattr(last, "regressor", last)  # of a transformed target
