@@ -155,6 +155,7 @@ class HeadEstimator(SeriesEstimator):
             head, Z = self._choose(kinds, panel, target, folds, seed, weights)
             self.head_ = clone(head).fit(Z, target, **fit_parameters(head, weights))
             self._calibrate(Z, target, deals[0], weights)
+            self._fit_ages(head, panel, target, labels, weights, rng)
         return self
 
     def _fit_each(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Self:
@@ -202,9 +203,9 @@ class HeadEstimator(SeriesEstimator):
             known = transformer.get_params(deep=False)
             if self.random_state is not None and "random_state" in known:
                 transformer.set_params(random_state=seed)
-            options = {"groups": groups, "sample_weight": weights}
-            learns = isinstance(transformer, NeuralTransformer)
-            options = {k: v for k, v in options.items() if learns and v is not None}
+            told = {"groups": groups, "sample_weight": weights}
+            options = {k: v for k, v in told.items() if v is not None}
+            options = options if isinstance(transformer, NeuralTransformer) else {}
             transformer.fit(panel if transformer.uses_static else without_static(panel), **options)
         self.transformer_ = transformer
         return kinds
@@ -264,6 +265,10 @@ class HeadEstimator(SeriesEstimator):
     ) -> None:
         """Learn from the features (B, F) of the head how sure its predictions are."""
 
+    @abstractmethod
+    def _fit_ages(self, head: Any, panel: Panel, target: np.ndarray, *told: Any) -> None:
+        """Fit the head over all ages, if one is asked for."""
+
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target of each series.
 
@@ -309,10 +314,7 @@ class HeadEstimator(SeriesEstimator):
         return self.transformer_.scaler_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the parameters in one file without any code, before `fit` only.
-
-        Such a file cannot hold the heads of scikit-learn. Save a fitted estimator with joblib; its
-        `transformer_` can be saved.
+        """Save the parameters in one file without any code, before `fit`; later use joblib.
 
         Parameters
         ----------
@@ -324,10 +326,6 @@ class HeadEstimator(SeriesEstimator):
         ------
         TypeError
             If the estimator is fitted, or a file cannot hold the type of a parameter.
-
-        See Also
-        --------
-        skpolyode.load : Load the file.
         """
         if hasattr(self, "transformer_"):
             raise TypeError(

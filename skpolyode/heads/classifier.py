@@ -13,7 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import Fold, HeadEstimator, spread_folds
+from skpolyode.heads.base import Fold, spread_folds
+from skpolyode.heads.risk import AgedClassifier, has_scores
 from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.parameters import check_names
@@ -21,14 +22,8 @@ from skpolyode.transformers.parameters import check_names
 _FOLDS = 5  # of the temperature of a head that competes
 
 
-def _has_scores(classifier: PolyODEClassifier) -> bool:
-    head = getattr(classifier, "head_", classifier.head)
-    head = head[0] if isinstance(head, list) else head  # of several targets
-    return head is None or hasattr(head, "predict_proba") or hasattr(head, "decision_function")
-
-
 @register_estimator
-class PolyODEClassifier(ClassifierMixin, HeadEstimator):
+class PolyODEClassifier(ClassifierMixin, AgedClassifier):
     """Classify irregular, ragged, partly observed series.
 
     A transformer is trained on the series without their labels. Then up to four kinds of features
@@ -69,6 +64,10 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": all
         classes have the same total weight. None: all series have the same weight.
+    n_cuts : int, default=0
+        Number of ages at which `predict_proba_path` learns from each series, with the weight of one
+        series together: a cut at random in each stretch of it, and the whole. 8 serves well; the
+        time to fit the head grows with it. 0: no such path.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, the folds and the heads. None keeps the transformer's own seed.
 
@@ -155,7 +154,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **HeadEstimator._parameter_constraints,
+        **AgedClassifier._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
@@ -169,9 +168,10 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         cv: int = 5,
         scoring: Any = None,
         class_weight: Any = None,
+        n_cuts: int = 0,
         random_state: Any = None,
     ) -> None:
-        folds = {"cv": cv, "scoring": scoring, "random_state": random_state}
+        folds = {"cv": cv, "scoring": scoring, "n_cuts": n_cuts, "random_state": random_state}
         super().__init__(transformer, features=features, head=head, **folds)
         self.class_weight = class_weight
 
@@ -191,7 +191,9 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
     ) -> None:
         self.temperature_ = 1.0
-        if not hasattr(self.head_, "predict_proba") and hasattr(self.head_, "decision_function"):
+        is_sure = hasattr(self.head_, "predict_proba")
+        # Cuts of a series are alike: a head that takes them for many series is too sure.
+        if self._is_aged if is_sure else hasattr(self.head_, "decision_function"):
             told = fit_parameters(self.head_, weights)
             self.temperature_ = _temperature_of(self.head_, Z, target, folds, told)
 
@@ -200,7 +202,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             return head
         return _WithProbabilities(head) if hasattr(head, "decision_function") else head
 
-    @available_if(_has_scores)
+    @available_if(has_scores)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes.
 
@@ -218,13 +220,12 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         check_is_fitted(self)
         if hasattr(self, "estimators_"):
             return [one.predict_proba(X) for one in self.estimators_]
+        return self._predict_each(X, self._answer, self.class_prior_[None])
 
-        def predict(Z: np.ndarray) -> np.ndarray:
-            if hasattr(self.head_, "predict_proba"):
-                return self.head_.predict_proba(Z)
-            return probabilities(self.head_.decision_function(Z), self.temperature_)
-
-        return self._predict_each(X, predict, self.class_prior_[None])
+    def _answer(self, Z: np.ndarray) -> np.ndarray:
+        if hasattr(self.head_, "predict_proba") and not self._is_aged:
+            return self.head_.predict_proba(Z)
+        return probabilities(_scores(self.head_, Z), self.temperature_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; with several targets, the share of series with all of them right.
@@ -289,9 +290,16 @@ def _temperature_of(
     scores = []
     for train, test in folds:
         own = {name: weights[train] for name, weights in told.items()}
-        scores.append(clone(head).fit(Z[train], target[train], **own).decision_function(Z[test]))
+        scores.append(_scores(clone(head).fit(Z[train], target[train], **own), Z[test]))
     tested = target[np.concatenate([test for _, test in folds])]
     return fit_temperature(np.concatenate(scores), np.searchsorted(np.unique(target), tested))
+
+
+def _scores(head: Any, Z: np.ndarray) -> np.ndarray:
+    """Scores of a fitted head: logarithms of probabilities, if it has any."""
+    if not hasattr(head, "predict_proba"):
+        return head.decision_function(Z)
+    return np.log(np.clip(head.predict_proba(Z), np.finfo(np.float64).tiny, None))
 
 
 def probabilities(scores: np.ndarray, temperature: float) -> np.ndarray:

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_y
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import HeadEstimator
+from skpolyode.heads.ages import AgedEstimator, follows_ages, with_channels
+from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator
 
 
 @register_estimator
-class PolyODERegressor(RegressorMixin, HeadEstimator):
+class PolyODERegressor(RegressorMixin, AgedEstimator):
     """Predict a number from irregular, ragged, partly observed series.
 
     A transformer is trained on the series without their targets. Then the kinds of features of
@@ -37,6 +39,10 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         is repeated, at most five times.
     scoring : str, callable or None, default=None
         What cross-validation compares, as in scikit-learn's searches. None: R².
+    n_cuts : int, default=0
+        Number of ages at which `predict_path` learns from each series, with the weight of one
+        series together: a cut at random in each stretch of it, and the whole. 8 serves well; the
+        time to fit the head grows with it. 0: no such path.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, the folds and the heads. None keeps the transformer's own seed.
 
@@ -91,6 +97,55 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         self.target_mean_ = float(target.mean())
         self._default = np.array([self.target_mean_])
         return target
+
+    def _answer(self, Z: np.ndarray) -> np.ndarray:
+        return self.head_.predict(Z)
+
+    @available_if(follows_ages)
+    def predict_path(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Predictions along the series, each from what was known then; needs `n_cuts`.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, array or stream
+            The series; see `PolyODEClassifier.predict_proba_path`.
+        times : array-like of shape (Q,), list of such or None, default=None
+            Times for all series or for each, in the units and of the type of the series' times.
+            None: the observations of each.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last observation of each series. None:
+            absolute times.
+
+        Returns
+        -------
+        Panel
+            Predictions, one channel a target: "y", or "y0", "y1", ... Before the first observation
+            of a series, the mean target of `fit`.
+
+        Raises
+        ------
+        ValueError
+            If a time is not finite, or something is wrong with the series.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode import InterpolationTransformer, PolyODERegressor
+        >>> rng = np.random.default_rng(0)
+        >>> y = rng.uniform(1, 3, 40)
+        >>> series = [(np.arange(8.0), np.full(8, level)) for level in y]
+        >>> transformer = InterpolationTransformer(n_coefficients=4)
+        >>> model = PolyODERegressor(transformer, features="coefficients", n_cuts=4).fit(series, y)
+        >>> model.predict_path(series[:1], [-1.0, 3.0, 7.0])
+        Panel(1 series, 1 channel, 3 observations, 100% of cells observed, times -1 to 7)
+        """
+        check_is_fitted(self)
+        several = hasattr(self, "estimators_")
+        each = self.estimators_ if several else [self]
+        paths = [one._along(X, times, relative_to, one._default[None], ["y"]) for one in each]
+        names = [f"y{k}" for k in range(len(each))] if several else ["y"]
+        values = np.column_stack([path.values for path in paths])
+        return with_channels(paths[0], names).like(paths[0].times, values, paths[0].offsets)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R² of the predictions.

@@ -329,7 +329,7 @@ def concat_rows(panels: Sequence[PanelSelection], ids: object = None) -> tuple[R
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
         has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
-        static=_static([panel.rows.static for panel in panels]),
+        static=join_static([panel.rows.static for panel in panels]),
         inputs=join_inputs([panel.inputs for panel in panels]),
         keeps_empty=any(panel.rows.keeps_empty for panel in panels),
     )
@@ -369,7 +369,8 @@ def _times(parts: Sequence[Times]) -> Times:
     return Times(counts, axis, np.concatenate([p.ticks * factor for p, factor in pairs]), per_unit)
 
 
-def _static(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
+def join_static(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
+    """Static rows of several panels; None if none of them has any."""
     if len({None if table is None else frozenset(table.columns) for table in tables}) > 1:
         raise ValueError(
             "the panels have different static columns; give all of them the same, NaN where not "

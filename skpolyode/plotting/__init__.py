@@ -10,6 +10,7 @@ from skpolyode.plotting.crossing import CrossingDisplay
 from skpolyode.plotting.forecast import ForecastDisplay
 from skpolyode.plotting.reconstruction import ReconstructionDisplay
 from skpolyode.plotting.reliability import ReliabilityDisplay
+from skpolyode.plotting.risk import RiskDisplay
 from skpolyode.plotting.training import TrainingDisplay
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "ForecastDisplay",
     "ReconstructionDisplay",
     "ReliabilityDisplay",
+    "RiskDisplay",
     "TrainingDisplay",
 ]

@@ -85,3 +85,11 @@ class Clock(NamedTuple):
         gaps = elapsed - self.elapsed, channel_gap, elapsed
         update = Update(values, mask, seen, *gaps, **beside)
         return Clock(start, times, elapsed, seen_at, self.count + 1), update
+
+
+def kinds(columns: dict[str, Any], n_series: int | None = None) -> dict[str, tuple[Any, ...]]:
+    """Shape and type of each array or tensor; or, given those of one series, of `n_series`."""
+    return {
+        name: (n_series or len(column), *column.shape[1:], column.dtype)
+        for name, column in columns.items()
+    }

@@ -117,7 +117,7 @@ def read_rows(
         starts = np.flatnonzero(begins)
         earlier = np.where(begins, -np.inf, np.roll(stamps, 1))
         previous = np.maximum(earlier, last[owner])
-    _check(panel, scaler, owner, stamps, previous, table)
+    check_new(panel, scaler, owner, stamps, previous, table)
     return NewRows(owner[starts], np.append(starts, len(stamps)), stamps, table, errors)
 
 
@@ -273,7 +273,7 @@ def _owners(series: Any, n_rows: int, ids: np.ndarray) -> np.ndarray:
     return owner
 
 
-def _check(
+def check_new(
     panel: Panel,
     scaler: ChannelScaler,
     owner: np.ndarray,

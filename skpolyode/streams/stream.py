@@ -9,7 +9,6 @@ as it was.
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from functools import partial
 from typing import Any, Self
@@ -25,60 +24,40 @@ from skpolyode.errors import plain_repr
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.query import edge, times_since
-from skpolyode.panel.select import blank_panel, observed_part, observed_series
-from skpolyode.panel.timeaxis import MICROSECONDS
-from skpolyode.saving.codec import place, register
-from skpolyode.saving.frames import checked_zone
-from skpolyode.saving.objects import save
+from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.select import at_times, blank_panel, observed_part, observed_series
 from skpolyode.streams.clock import Clock, Update
 from skpolyode.streams.inputs import DrivenGap, add_inputs, without_past
+from skpolyode.streams.revisions import History, Revisable, gathered, read_keep
 from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
+from skpolyode.streams.stored import StoredStream
 
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
 
 
-class SeriesStream:
+class SeriesStream(StoredStream, Revisable):
     """Base of streams: everything except the state of each series.
 
     Subclasses define that state, tensors with one row a series: `_blank` makes it, `_resume`
     computes it for known series, and `_take_in` updates it.
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        register(cls, cls.__getstate__, cls._from_file, place=cls._place)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the stream and its embedder in one file without any code.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
-            replaced.
-
-        Raises
-        ------
-        TypeError
-            If a parameter or a label is of a type that files cannot hold.
-
-        See Also
-        --------
-        skpolyode.load : Load the file.
-        """
-        save(self, path)
-
-    def __init__(self, embedder: Embedder, panel: Panel) -> None:
+    def __init__(self, embedder: Embedder, panel: Panel, keep: Any = None) -> None:
         self._embedder = embedder
         is_known = embedder.inputs is None or panel.inputs is not None
         self._panel = panel if is_known else embedder.inputs.unknown(panel)
         self._clock = Clock.stopped(panel.n_series, panel.n_channels)
         self._bind()
         self._parts = self._blank()
+        self._history = None
+        if keep is not None:
+            self._history = History(type(self)(embedder, panel), read_keep(keep, panel.time_unit))
 
     @classmethod
-    def after(cls, embedder: Embedder, panel: Panel) -> Self:
+    def after(cls, embedder: Embedder, panel: Panel, keep: Any = None) -> Self:
         """Stream that goes on from the last observations of the series of a checked panel."""
+        if keep is not None:
+            return cls._keeping(embedder, panel, keep)
         stream, known = cls(embedder, panel.without_rows()), observed_series(panel)
         if not known.all():  # some start later
             if known.any():
@@ -91,6 +70,32 @@ class SeriesStream:
             stream._parts = stream._resume(panel)
         stream._panel = without_past(stream._panel, stream._clock.last)
         return stream
+
+    def outline(self, series: Any = None) -> Panel:
+        """Where each series starts and ends: rows at its first and last observations.
+
+        Parameters
+        ----------
+        series : int, str, array-like of such or None, default=None
+            Which series, by position or by id; None means all.
+
+        Returns
+        -------
+        Panel
+            Ids and static covariates of the series, and two rows for each, one if it was observed
+            once. Their values are the means of the channels, as a stream keeps no others.
+
+        Raises
+        ------
+        ValueError
+            If one of them has not been observed.
+        """
+        chosen = self._started(series)
+        clock = self._clock.take(chosen)
+        times = np.column_stack([clock.start, clock.last])
+        kept = np.column_stack([clock.count > 1, clock.count > 0])
+        values = np.tile(self._embedder.units.scaler.mean, (int(kept.sum()), 1))
+        return at_times(self._panel[chosen], times[kept], offsets_from(kept.sum(axis=1)), values)
 
     @abstractmethod
     def _bind(self) -> None:
@@ -189,17 +194,14 @@ class SeriesStream:
             panel = blank_panel(**(self._labels() | first_times(panel, times)))
         if inputs is not None:
             panel = add_inputs(panel, self._embedder, inputs, self._clock.last)
-        if times is None and values is None and inputs is not None:
-            self._panel = panel
-            return self
-        scaler = self._embedder.units.scaler
-        rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
-        starts = range(0, len(rows.series), _GROUP)
-        groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
-        for own, clock, parts in map_threads(partial(self._follow, panel=panel), groups):
-            self._clock.put(own.series, clock)
-            self._put(self._parts, own.series, parts)
+        rows, scaler = gathered({}), self._embedder.units.scaler
+        if times is not None or values is not None or inputs is None:
+            rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
+        self._write(self._followed(rows, panel))
         self._panel = without_past(panel, self._clock.last)
+        if self._history is not None:
+            self._history.learn(panel, inputs)
+            self._history.append(rows)
         return self
 
     def embedding(self, series: Any = None) -> np.ndarray:
@@ -281,6 +283,17 @@ class SeriesStream:
             )
         return chosen
 
+    def _followed(self, rows: NewRows, panel: Panel) -> list[tuple[NewRows, Clock, State]]:
+        """Clock and parts of each group of series after new rows; nothing is written yet."""
+        starts = range(0, len(rows.series), _GROUP)
+        groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
+        return list(map_threads(partial(self._follow, panel=panel), groups))
+
+    def _write(self, followed: list[tuple[NewRows, Clock, State]]) -> None:
+        for own, clock, parts in followed:
+            self._clock.put(own.series, clock)
+            self._put(self._parts, own.series, parts)
+
     @torch.inference_mode()
     def _follow(self, rows: NewRows, panel: Panel) -> tuple[NewRows, Clock, State]:
         """Clock and parts of one group after its new rows."""
@@ -319,71 +332,3 @@ class SeriesStream:
         index = torch.from_numpy(series)
         for name, part in new.items():
             parts[name].index_copy_(0, index.to(part.device), part)
-
-    def _labels(self) -> dict[str, Any]:
-        """What a panel without rows is made of."""
-        panel = self._panel
-        return {
-            "n_series": panel.n_series,
-            "channel_names": panel.channel_names,
-            "has_channel_names": panel.has_channel_names,
-            "ids": panel.ids.copy(),
-            "static": panel.static,
-            "time_unit": panel.time_unit,
-            "tz": panel.tz,
-            "origin": panel.rows.origin,
-            "per_unit": panel.rows.times.per_unit,
-            "inputs": panel.inputs,
-        }
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is saved and pickled: no tables of the memory."""
-        return {
-            "of": self._embedder,
-            "labels": self._labels(),
-            "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
-            "parts": {name: part.clone() for name, part in self._parts.items()},
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._embedder = state["of"]
-        self._panel = blank_panel(**state["labels"])
-        self._clock = Clock(**state["clock"])
-        self._parts = state["parts"]
-        self._bind()
-
-    @classmethod
-    def _from_file(cls, state: dict[str, Any]) -> Self:
-        """Stream of a state that may come from anyone: a ValueError if its parts do not fit."""
-        labels, clock = state["labels"], Clock(**state["clock"])
-        rows, origin = len(labels["ids"]), labels["origin"]
-        fit = labels["n_series"] == rows
-        stopped = Clock.stopped(1, len(labels["channel_names"]))
-        fit &= _kinds(clock._asdict()) == _kinds(stopped._asdict(), rows)
-        if origin is not None:
-            per_us = labels["per_unit"] / MICROSECONDS.get(labels["time_unit"], 1)
-            fit &= origin.shape == (rows,) and origin.dtype == np.int64 and per_us in (1, 1000)
-        if not fit:
-            raise ValueError("labels and clock that are not of one stream")
-        checked_zone(labels["tz"])
-        stream = cls.__new__(cls)
-        stream.__setstate__(state)
-        one = cls(stream._embedder, stream._panel[[0]])
-        if _kinds(state["parts"]) != _kinds(one._parts, rows):
-            raise ValueError("parts that are not of this stream")
-        return stream
-
-    def _place(self, device: str | None) -> Self:
-        self._embedder = place(self._embedder, device)
-        self._bind()
-        where = self._embedder.device
-        self._parts = {name: part.to(where) for name, part in self._parts.items()}
-        return self
-
-
-def _kinds(columns: dict[str, Any], n_series: int | None = None) -> dict[str, tuple[Any, ...]]:
-    """Shape and type of each array or tensor; or, given those of one series, of `n_series`."""
-    return {
-        name: (n_series or len(column), *column.shape[1:], column.dtype)
-        for name, column in columns.items()
-    }

@@ -316,7 +316,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         return self._found(X, times, relative_to, self.embedder_.path_values)
 
     @available_if(lambda transformer: transformer.has_stream)
-    def stream(self, X: Any = 1, static: Any = None) -> SeriesStream:
+    def stream(self, X: Any = 1, static: Any = None, keep: Any = None) -> SeriesStream:
         """Follow series as observations come in, in constant memory.
 
         Parameters
@@ -327,6 +327,10 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         static : DataFrame, array-like of shape (n_series, n_static) or None, default=None
             Static covariates, if `X` is a number and the transformer was fitted with any; series in
             `X` have their own.
+        keep : int, duration or None, default=None
+            How far back `insert`, `correct` and `retract` of the stream may go: an int is a number
+            of rows of each series, a float a length of time in the units of `times`, or beside
+            datetimes "6h". None: not at all.
 
         Returns
         -------
@@ -342,12 +346,12 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         check_is_fitted(self)
         kind = seams.stream_class(self.embedder_)
         if not isinstance(X, Integral):
-            return kind.after(self.embedder_, read_panel(self, X, reset=False))
+            return kind.after(self.embedder_, read_panel(self, X, reset=False), keep)
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
         names, named = self.channel_names_, self.has_channel_names_
         labels = {"static": static, "time_unit": self.time_unit_, "has_channel_names": named}
-        return kind(self.embedder_, blank_panel(X, names, **labels))
+        return kind(self.embedder_, blank_panel(X, names, **labels), keep)
 
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""

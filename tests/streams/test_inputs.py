@@ -152,3 +152,18 @@ def test_inputs_that_act_no_more_are_forgotten(model):
     assert len(set(sizes[2:])) == 1
     stream.update(0.5 + np.arange(40, 44), rng.normal(size=(4, 2)), series=0)
     assert len(pickle.dumps(stream)) < sizes[-1]  # one row, in which all that goes on is said
+
+
+def test_revisions_under_inputs_replay_them(model):
+    stream = model.stream(8, keep=3).update(inputs=PANEL.inputs)
+    late = {}
+    for k in range(9):
+        rows = [(t[k], x[k]) for t, x in OBSERVED]
+        if k == 7:
+            late = rows
+            continue
+        stream.update([t for t, _ in rows], [x for _, x in rows])
+    stream.insert(np.arange(8), [t for t, _ in late], [x for _, x in late])
+    features, forecast = answers(model, PANEL)
+    np.testing.assert_allclose(stream.embedding(), features, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(stream.forecast(ASKED).values, forecast, rtol=0, atol=1e-8)

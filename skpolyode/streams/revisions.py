@@ -1,0 +1,347 @@
+"""Late, corrected and retracted observations of streams that keep their latest rows.
+
+Such a stream has a second one, which follows it at a distance: its state is the one before the rows
+that are kept. A revision changes these rows, and the state of the series is computed anew from
+there, as it would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from skpolyode.errors import FaultKind, Faults, ParameterError
+from skpolyode.panel import Panel
+from skpolyode.panel.durations import read_duration
+from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.select import keep_rows, observed_part
+from skpolyode.streams.inputs import add_inputs, without_past
+from skpolyode.streams.rows import NewRows, check_new, read_rows
+
+if TYPE_CHECKING:
+    from skpolyode.streams.stream import SeriesStream
+
+_BEYOND = FaultKind(
+    "times before what is kept", "make the stream with a larger keep; the stream is as it was"
+)
+_THERE = FaultKind(
+    "values that are known already", "replace them by correct; the stream is as it was"
+)
+_NOT_THERE = FaultKind(
+    "observations that are not there", "add them by insert; the stream is as it was"
+)
+# What a line says of each; the last time that is not kept stands for {}.
+_SAYS = {
+    _BEYOND: "only what comes after {} is kept",
+    _THERE: "it has a value at this time",
+    _NOT_THERE: "it has no such observation at this time",
+}
+
+
+class Kept(NamedTuple):
+    """Rows of one series, in the order of time."""
+
+    times: np.ndarray  # float64 (m,), in the units of the stream's panel
+    values: np.ndarray  # float64 (m, D)
+    errors: np.ndarray  # float64 (m, D), NaN where not known
+
+    @classmethod
+    def of(cls, rows: NewRows, k: int) -> Kept:
+        """Rows of the series at a position among those that have any."""
+        own = slice(rows.offsets[k], rows.offsets[k + 1])
+        values = rows.values[own]
+        errors = np.full_like(values, np.nan) if rows.errors is None else rows.errors[own]
+        return cls(rows.times[own], values, errors)
+
+    def part(self, chosen: Any) -> Kept:
+        """Some of the rows."""
+        return Kept(*(column[chosen] for column in self))
+
+    def joined(self, other: Kept) -> Kept:
+        """These rows, and others after them."""
+        return Kept(*map(np.concatenate, zip(self, other, strict=True)))
+
+
+class History:
+    """The rows that a stream keeps, and the stream before them."""
+
+    def __init__(self, before: SeriesStream, keep: Any) -> None:
+        self.before, self.keep = before, keep
+        nothing = np.empty((0, before._panel.n_channels))
+        self.nothing = Kept(np.empty(0), nothing, nothing)
+        self.rows: dict[int, Kept] = {}
+
+    def of(self, series: int) -> Kept:
+        """Rows of one series."""
+        return self.rows.get(series, self.nothing)
+
+    def append(self, rows: NewRows) -> None:
+        """Keep new rows; those that are too old go into the stream before them."""
+        old = {}
+        for k, s in enumerate(rows.series.tolist()):
+            own = self.of(s).joined(Kept.of(rows, k))
+            first = max(len(own.times) - self.keep, 0)
+            if not isinstance(self.keep, int):
+                first = int(np.searchsorted(own.times, own.times[-1] - self.keep))
+            old[s], self.rows[s] = own.part(slice(first)), own.part(slice(first, None))
+        before = self.before
+        before._write(before._followed(gathered(old), before._panel))
+        before._panel = without_past(before._panel, before._clock.last)
+
+    def learn(self, panel: Panel, inputs: Any) -> None:
+        """Take over what an update has said of the series, besides observations."""
+        before = self.before
+        if (
+            before._panel.inputs is None
+            or before._panel.rows.origin is None is not panel.rows.origin
+        ):
+            before._panel = panel
+        elif inputs is not None:
+            given = before._panel, before._embedder, inputs, before._clock.last
+            before._panel = add_inputs(*given)
+
+    @classmethod
+    def restored(cls, kind: type[SeriesStream], state: dict[str, Any]) -> History | None:
+        """The history of the state of a stream, None if it has none."""
+        if (own := state.get("history")) is None:
+            return None
+        before = kind.__new__(kind)
+        before.__setstate__(own["before"] | {"of": state["of"]})
+        history, rows = cls(before, own["keep"]), NewRows(**own["rows"])
+        history.rows = {s: Kept.of(rows, k) for k, s in enumerate(rows.series.tolist())}
+        return history
+
+    def check(self) -> None:
+        """Raise a ValueError if rows of a file, which may come from anyone, cannot be."""
+        n_series, n_channels = self.before.n_series, self.before._panel.n_channels
+        fit = isinstance(self.keep, int | float) and self.keep > 0
+        for s, own in self.rows.items():
+            shapes = (n := len(own.times),), (n, n_channels), (n, n_channels)
+            fit &= 0 <= s < n_series and tuple(x.shape for x in own) == shapes
+            fit &= all(x.dtype == np.float64 for x in own) and bool((np.diff(own.times) > 0).all())
+        if not fit:
+            raise ValueError("rows that are not of this stream")
+
+    def __getstate__(self) -> dict[str, Any]:
+        rows, before = gathered(self.rows)._asdict(), self.before.__getstate__()
+        return {"keep": self.keep, "rows": rows, "before": before | {"of": None}}
+
+
+def gathered(rows: dict[int, Kept]) -> NewRows:
+    """Rows of those series that have any, as an update has them."""
+    rows = {s: rows[s] for s in sorted(rows) if len(rows[s].times)}
+    if not rows:
+        nothing = np.empty(0, dtype=np.int64)
+        return NewRows(nothing, np.zeros(1, dtype=np.int64), np.empty(0), np.empty((0, 0)))
+    times, values, errors = map(np.concatenate, zip(*rows.values(), strict=True))
+    offsets = offsets_from([len(own.times) for own in rows.values()])
+    known = None if np.isnan(errors).all() else errors
+    return NewRows(np.array(list(rows)), offsets, times, values, known)
+
+
+def read_keep(keep: Any, time_unit: str | None) -> int | float:
+    """Number of rows to keep, or a length of time in the units of `times`."""
+    if not isinstance(keep, Integral) or isinstance(keep, bool | np.timedelta64):
+        return read_duration("keep", keep, time_unit)
+    if keep < 1:
+        raise ParameterError(f"keep must be a positive number of rows or a duration, got {keep}.")
+    return int(keep)
+
+
+class Revisable:
+    """What streams with `keep` can do besides: take in late, corrected and retracted rows."""
+
+    _history: History | None
+
+    @classmethod
+    def _keeping(cls, embedder: Any, panel: Panel, keep: Any) -> Self:
+        """Stream that goes on from the last observations of series, and keeps their latest rows."""
+        keep, seen = read_keep(keep, panel.time_unit), observed_part(panel)
+        stop = np.repeat(seen.offsets[1:], seen.lengths)
+        late = np.arange(len(stop)) >= stop - keep
+        if not isinstance(keep, int):
+            late = seen.times >= seen.times[stop - 1] - keep
+        early = replace(seen.rows.keep(~late), keeps_empty=True)
+        stream = cls.after(embedder, panel)
+        stream._history = History(cls.after(embedder, Panel.from_rows(early, checked=False)), keep)
+        latest, unknown = keep_rows(seen, late), np.full_like(seen.values, np.nan)
+        cells = latest.values, unknown[late] if latest.errors is None else latest.errors
+        rows = NewRows(np.arange(seen.n_series), latest.offsets, latest.times, *cells)
+        stream._history.rows = {
+            s: Kept.of(rows, s) for s in np.flatnonzero(latest.lengths).tolist()
+        }
+        return stream
+
+    def insert(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
+        """Take in observations that come late: the state becomes what it would have been.
+
+        The stream must have been made with `keep`, and the times must be after the rows that it
+        has forgotten. A row that is there at this time gets the further channels.
+
+        Parameters
+        ----------
+        series : int, str or array-like of such of shape (n_rows,)
+            Which series each row is of, by position, or by id where ids are text.
+        time : scalar or array-like of shape (n_rows,)
+            Times of the observations, as of `update`; those of a series in order.
+        values : array-like of shape (n_rows, D) or (n_rows,), or dict
+            Values, NaN where there is none, as of `update`.
+        errors : array-like of the shape of `values` or None, default=None
+            Known standard deviations of the values.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a time is before what is kept, or a value is known already. The stream is left as it
+            was.
+
+        Examples
+        --------
+        >>> from skpolyode import HiPPOTransformer
+        >>> series = [([0.0, 1.0, 3.0], [1.0, 2.0, 0.0])]
+        >>> transformer = HiPPOTransformer(n_coefficients=4).fit(series)
+        >>> stream = transformer.stream(keep=2.5).update([0.0, 3.0], [1.0, 0.0])
+        >>> late = stream.insert(0, 1.0, 2.0)
+        >>> bool(abs(late.embedding() - transformer.transform(series)).max() < 1e-12)
+        True
+        >>> stream.retract(0, 1.0).n_observations
+        array([2])
+        """
+        if not self._clock.count.any():
+            return self.update(time, values, series, errors=errors)
+
+        def insert(known: np.ndarray, new: np.ndarray, given: np.ndarray) -> tuple[Any, ...]:
+            return np.where(given, new, known), given & ~np.isnan(known), _THERE
+
+        return self._revise(insert, series, time, values, errors)
+
+    def correct(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
+        """Replace observations that were wrong: the state becomes what it would have been.
+
+        Parameters
+        ----------
+        series : int, str or array-like of such of shape (n_rows,)
+            Which series each row is of.
+        time : scalar or array-like of shape (n_rows,)
+            Times of the rows.
+        values : array-like of shape (n_rows, D) or (n_rows,), or dict
+            The right values; NaN, or left out of a dict, where they stay as they are.
+        errors : array-like of the shape of `values` or None, default=None
+            Standard deviations of these values. None: not known.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a time is before what is kept, or there is no such observation. The stream is left as
+            it was.
+        """
+
+        def correct(known: np.ndarray, new: np.ndarray, given: np.ndarray) -> tuple[Any, ...]:
+            return np.where(given, new, known), given & np.isnan(known), _NOT_THERE
+
+        return self._revise(correct, series, time, values, errors)
+
+    def retract(self, series: Any, time: Any, channels: Any = None) -> Self:
+        """Take back observations: the state becomes what it would have been without them.
+
+        Parameters
+        ----------
+        series : int, str or array-like of such of shape (n_rows,)
+            Which series each row is of.
+        time : scalar or array-like of shape (n_rows,)
+            Times of the rows.
+        channels : str, sequence of str or None, default=None
+            Names of the channels whose values are taken back. None: whole rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a time is before what is kept, or there is no such observation. The stream is left as
+            it was.
+        """
+        names = [channels] if isinstance(channels, str) else channels
+        panel = self._panel
+        asked = np.isin(panel.channel_names, panel.channel_names if names is None else names)
+        if names is not None and (unknown := set(names) - set(panel.channel_names)):
+            raise ValueError(f"retract: there is no channel {min(unknown)!r}.")
+
+        def retract(known: np.ndarray, new: np.ndarray, given: np.ndarray) -> tuple[Any, ...]:
+            wrong = given & np.isnan(known)
+            if names is None:
+                wrong &= np.isnan(known).all(axis=1, keepdims=True)
+            return np.where(given, np.nan, known), wrong, _NOT_THERE
+
+        n_rows = max(len(np.atleast_1d(x)) for x in (series, time))
+        some = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that can be
+        return self._revise(retract, series, time, np.tile(some, (n_rows, 1)), None)
+
+    def _revise(
+        self,
+        change: Callable[..., tuple[Any, ...]],
+        series: Any,
+        time: Any,
+        values: Any,
+        errors: Any,
+    ) -> Self:
+        """Change rows: `change` of known cells, new ones and which are given says how."""
+        history, panel, scaler = self._history, self._panel, self._embedder.units.scaler
+        if history is None:
+            raise ValueError(
+                'this stream keeps no rows to revise: make it with stream(..., keep="6h"), the '
+                "length of time, or a number of rows, that revisions may go back."
+            )
+        before, faults = history.before, Faults(change.__name__, panel.ids, panel.channel_names)
+        forgotten = np.full(self.n_series, -np.inf)
+        rows = read_rows(panel, forgotten, scaler, time, values, series, errors)
+        revised: dict[int, Kept] = {}
+        for k, s in enumerate(rows.series.tolist()):
+            old, new = history.of(s), Kept.of(rows, k)
+            times = np.union1d(old.times, new.times)
+            joint = Kept(times, *np.full((2, len(times), panel.n_channels), np.nan))
+            was, at = np.searchsorted(times, old.times), np.searchsorted(times, new.times)
+            joint.values[was], joint.errors[was] = old.values, old.errors
+            given = ~np.isnan(new.values)
+            joint.values[at], wrong, kind = change(joint.values[at], new.values, given)
+            joint.errors[at] = np.where(given, new.errors, joint.errors[at])
+            beyond = new.times <= before._clock.last[s]
+            for fault, rows_of in ((_BEYOND, beyond), (kind, wrong.any(axis=1) & ~beyond)):
+
+                def line(row: int, s: int = s, own: Kept = new, what: str = _SAYS[fault]) -> str:
+                    at, end = (
+                        panel.rows.format_from(s, time)
+                        for time in (own.times[row], before._clock.last[s])
+                    )
+                    return f"{faults.series(s)}, time {at}: {what.format(end)}"
+
+                faults.add_each(fault, np.flatnonzero(rows_of), line)
+            revised[s] = joint.part(~np.isnan(joint.values).all(axis=1))
+        faults.raise_if_any()
+        rows = gathered(revised)
+        if len(rows.series):
+            owner = np.repeat(rows.series, np.diff(rows.offsets))
+            previous = np.append(-np.inf, rows.times[:-1])
+            previous[rows.offsets[:-1]] = before._clock.last[rows.series]
+            check_new(panel, scaler, owner, rows.times, previous, rows.values)
+        followed, which = before._followed(rows, before._panel), np.array(list(revised))
+        history.rows |= revised
+        self._clock.put(which, before._clock.take(which))
+        self._put(self._parts, which, before._take(before._parts, which))
+        self._write(followed)
+        self._panel = without_past(before._panel, self._clock.last)
+        return self
