@@ -217,12 +217,8 @@ class SamplePaths:
                     f"series {plain_repr(panel.ids[k])}: total() adds values within the times that "
                     "were asked: ask sample_paths for a longer stretch, or for fewer times here."
                 )
-            place = np.interp(t, known, np.arange(len(known)))
-            low = np.minimum(place.astype(int), max(len(known) - 2, 0))
-            share = (place - low)[:, None]
-            rows = self.samples[own, :, j]
-            high = np.minimum(low + 1, len(known) - 1)
-            found[k] = ((1 - share) * rows[low] + share * rows[high]).sum(axis=0)
+            weights = [np.interp(t, known, unit) for unit in np.eye(len(known))]
+            found[k] = np.sum(weights, axis=1) @ self.samples[own, :, j]
         return found
 
     def _refuse_unsorted(self) -> None:

@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.polynomial import legendre
 
 from skpolyode.dynamics.integrate import count_steps
 from skpolyode.embedders.base import Embedder
-from skpolyode.panel import Panel, offsets_from
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import series_of_rows
 
 N_NODES = 10
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(N_NODES)
+NODES, WEIGHTS = legendre.leggauss(N_NODES)
 
 
 class Nodes(NamedTuple):
@@ -68,13 +69,37 @@ def nodes_between(embedder: Embedder, panel: Panel, start: np.ndarray, end: np.n
     return Nodes(np.concatenate(times), np.concatenate(weights), offsets_from(counts))
 
 
-def derivatives(values: np.ndarray, place: np.ndarray, order: int, degree: int) -> np.ndarray:
-    """Derivatives (Q, D) at places (Q,) from -1 to 1, from values (Q, N_NODES, D) at the nodes.
+def slopes(
+    embedder: Embedder, panel: Panel, times: np.ndarray, offsets: np.ndarray, order: int
+) -> np.ndarray:
+    """Derivatives (Q, D) of paths at times, from the right; of held paths from the left.
 
-    Of the polynomial of some degree that is closest to them.
+    Those of the polynomial through the nodes of the piece. Combined forecasts have kinks: ahead it
+    is the cubic that is closest to them.
     """
-    n = np.arange(degree + 1)
-    basis = np.polynomial.legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (n + 0.5)
-    derived = np.polynomial.legendre.legder(np.eye(degree + 1), order)
-    at = np.polynomial.legendre.legvander(place, len(derived) - 1) @ derived
-    return np.einsum("qn,kn,qkd->qd", at, basis, values)
+    begin, stop, series = np.empty(len(times)), np.empty(len(times)), series_index(offsets)
+    step, unit, end = step_of(embedder), embedder.units[1], panel.end[series]
+    is_held = np.isinf(step)  # after the last rows
+    for k, own in enumerate(edges(embedder, panel)):
+        asked = slice(*offsets[k : k + 2])
+        place = np.searchsorted(own, times[asked], side="right") - 1
+        place = np.clip(place, 0, max(len(own) - 2, 0))
+        begin[asked], stop[asked] = own[place], own[np.minimum(place + 1, len(own) - 1)]
+    ahead = times > end if is_held else times >= end
+    whole = 0.0 if is_held else np.floor((times - end)[ahead] / step) * step
+    begin[ahead] = times[ahead] if is_held else end[ahead] + whole
+    stop[ahead] = begin[ahead] + (unit if is_held else step)
+    stop = np.where(stop > begin, stop, begin + unit)  # of a series of one row
+    half = (stop - begin) / 2
+    at = begin[:, None] + half[:, None] * (1 + NODES)
+    values = embedder.path_values(panel, at.ravel(), offsets * N_NODES).reshape(*at.shape, -1)
+    has_waves = getattr(embedder, "waves", None) is not None
+    found = np.empty((len(times), panel.n_channels))
+    for own, degree in ((~ahead, N_NODES - 1 if has_waves else 3), (ahead, 3)):
+        n = np.arange(degree + 1)
+        basis = legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (n + 0.5)
+        derived = legendre.legder(np.eye(degree + 1), order)
+        place = ((times - begin) / half - 1)[own]
+        at_place = legendre.legvander(place, len(derived) - 1) @ derived
+        found[own] = np.einsum("qn,kn,qkd->qd", at_place, basis, values[own])
+    return found / half[:, None] ** order

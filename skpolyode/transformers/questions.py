@@ -78,7 +78,7 @@ class AnswersQuestions:
         0      x0         1.0
         1      x0         2.5
         """
-        asked = X, start, end, relative_to, coverage
+        asked = X, (start, end), relative_to, coverage
         return seams.questions().integrals(self, *asked, mean=True)
 
     @available_if(lambda transformer: transformer.has_path)
@@ -118,7 +118,7 @@ class AnswersQuestions:
         ValueError
             As in `average`.
         """
-        asked = X, start, end, relative_to, coverage
+        asked = X, (start, end), relative_to, coverage
         return seams.questions().integrals(self, *asked, mean=False)
 
     @available_if(lambda transformer: transformer.has_path)

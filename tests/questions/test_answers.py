@@ -145,11 +145,13 @@ def test_alone_and_in_batch_dated_and_saved_alike(model, tmp_path):
 
 
 def test_empty_windows_and_early_ones_are_named(model):
-    with pytest.raises(ValueError, match=r"window of series 0.* after its end.* empty"):
+    with pytest.raises(
+        ValueError, match=r"start of the window of series 0.* after its end.* empty"
+    ):
         model.average(SERIES, 3.0, 3.0)
-    with pytest.raises(ValueError, match="empty: give an end after the start"):
+    with pytest.raises(ValueError, match=r"after its end .* it is the last"):
         model.average(SERIES, 1.0, 0.0, "end")
-    with pytest.raises(ValueError, match=r"start of series 0.* before its first observation"):
+    with pytest.raises(ValueError, match=r"window of series 0.* before its first observation"):
         model.integral(SERIES, -1.0, 2.0)
     with pytest.raises(ValueError, match="start must be one time, or one for each"):
         model.integral(SERIES, [[1.0, 2.0]] * 12, 3.0)
