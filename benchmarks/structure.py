@@ -62,7 +62,7 @@ PLAIN_NUMBERS = {0, 1, 2, 0.5}
 LONG_FILE = 400
 WINGS = {
     *("adapters", "datasets", "ensemble", "forecasting", "heads", "inspection", "parquet"),
-    *("plotting", "siblings", "streams", "structural"),
+    *("plotting", "questions", "siblings", "streams", "structural"),
 }
 
 Import = tuple[int, str, str]

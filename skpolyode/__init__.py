@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # a checker of types that saw `__getattr__` would let every n
     from skpolyode import panel as panel
     from skpolyode import parquet as parquet
     from skpolyode import plotting as plotting
+    from skpolyode import questions as questions
     from skpolyode import saving as saving
     from skpolyode import siblings as siblings
     from skpolyode import streams as streams
@@ -97,6 +98,13 @@ def _stream_class(embedder: Any) -> type:
     return stream_class(embedder)
 
 
+def _questions() -> Any:
+    from skpolyode.questions import answers
+
+    return answers
+
+
 seams.stack_forecasts, seams.stream_class = _stack_forecasts, _stream_class
+seams.questions = _questions
 
 __version__ = "0.1.0.dev0"

@@ -13,3 +13,6 @@ stack_forecasts: Callable[[Any], None]
 
 stream_class: Callable[[Any], type]
 """Class of the streams of an embedder."""
+
+questions: Callable[[], Any]
+"""What answers questions to paths, and learns how far off these are."""

@@ -51,6 +51,9 @@ class ModelEmbedder(TrainedModel, Embedder):
         How far off the combined forecasts are; None if that has not been learned.
     waves : float64 ndarray of shape (D,) or None, default=None
         Shares of the way that paths between observations go towards waves of each series' own.
+    path_errors : PathErrors or None, default=None
+        How far off paths are between observations; an embedder carries it, and does not look
+        inside. None if that has not been learned.
 
     Examples
     --------

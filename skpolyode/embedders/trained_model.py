@@ -95,6 +95,7 @@ class TrainedModel:
     stacking: Combiner | None = None
     calibration: KnownErrors | None = None
     waves: np.ndarray | None = None
+    path_errors: Any = None
 
     @cached_property
     def exact(self) -> SequenceModel:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
 from skpolyode.errors import check_shares, plain_repr
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, query_times
 
 DIRECTIONS = {"above": 1.0, "below": -1.0}
 
@@ -146,6 +147,93 @@ class SamplePaths:
         most = np.maximum if sign_of(direction) > 0 else np.minimum
         own = self.samples[..., channel_at(self.forecast, channel)]
         return most.reduceat(own, self.forecast.offsets[:-1])
+
+    def integrals(self) -> np.ndarray:
+        """Integrals (n_series, n_samples, n_channels) of straight lines between the samples."""
+        t, offsets = self.forecast.times, self.forecast.offsets
+        self._refuse_unsorted()
+        gap = np.diff(t, append=t[-1:])
+        gap[offsets[1:] - 1] = 0.0
+        weights = (gap + np.where(np.isin(np.arange(len(t)), offsets), 0.0, np.roll(gap, 1))) / 2
+        return np.add.reduceat(weights[:, None, None] * self.samples, offsets[:-1])
+
+    def integral(self, channel: str | int = 0) -> np.ndarray:
+        """Integral of each sample over the times that were asked, on lines between them.
+
+        Parameters
+        ----------
+        channel : str or int, default=0
+            By name or position.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_samples)
+            In the units of the channel times those of `times`.
+        """
+        return self.integrals()[..., channel_at(self.forecast, channel)]
+
+    def mean(self, channel: str | int = 0) -> np.ndarray:
+        """Mean of each sample in time: its integral over the span of the times that were asked.
+
+        Parameters
+        ----------
+        channel : str or int, default=0
+            By name or position.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_samples)
+            Of a single time, the value then.
+        """
+        t, offsets = self.forecast.times, self.forecast.offsets
+        span = (t[offsets[1:] - 1] - t[offsets[:-1]])[:, None]
+        own = self.samples[offsets[:-1], :, channel_at(self.forecast, channel)]
+        return np.where(span > 0, self.integral(channel) / np.where(span > 0, span, 1.0), own)
+
+    def total(self, at: Any, channel: str | int = 0, relative_to: str | None = None) -> np.ndarray:
+        """Sum of each sample at some times, such as of the loads of 24 hours.
+
+        Parameters
+        ----------
+        at : array-like of shape (Q,) or list of such
+            Times within those that were asked, for all series or for each, as these are; between
+            two of them a sample is a line.
+        channel : str or int, default=0
+            By name or position.
+        relative_to : {"start", "end"} or None, default=None
+            What they count from: the first or the last of the times that were asked.
+
+        Returns
+        -------
+        float64 ndarray of shape (n_series, n_samples)
+
+        Raises
+        ------
+        ValueError
+            If a time is outside of those that were asked.
+        """
+        self._refuse_unsorted()
+        panel, j = self.forecast, channel_at(self.forecast, channel)
+        flat, offsets = query_times(panel, at, relative_to)
+        found = np.empty((len(self), self.samples.shape[1]))
+        for k in range(len(self)):
+            own, t = slice(*panel.offsets[k : k + 2]), flat[slice(*offsets[k : k + 2])]
+            known = panel.times[own]
+            if t.min() < known[0] or t.max() > known[-1]:
+                raise ValueError(
+                    f"series {plain_repr(panel.ids[k])}: total() adds values within the times that "
+                    "were asked: ask sample_paths for a longer stretch, or for fewer times here."
+                )
+            weights = [np.interp(t, known, unit) for unit in np.eye(len(known))]
+            found[k] = np.sum(weights, axis=1) @ self.samples[own, :, j]
+        return found
+
+    def _refuse_unsorted(self) -> None:
+        t, offsets = self.forecast.times, self.forecast.offsets
+        if (np.diff(t) < 0)[~np.isin(np.arange(1, len(t)), offsets)].any():
+            raise ValueError(
+                "mean, integral and total need times that rise: give sample_paths sorted times."
+            )
 
     def _is_beyond(self, threshold: float, direction: str) -> np.ndarray:
         sign = sign_of(direction)

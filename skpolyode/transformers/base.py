@@ -31,6 +31,7 @@ from skpolyode.transformers.embeddings import checked_embeddings, read_back
 from skpolyode.transformers.estimator import SeriesEstimator
 from skpolyode.transformers.input import fit_series, read_panel
 from skpolyode.transformers.parameters import check_names
+from skpolyode.transformers.questions import AnswersQuestions
 
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
@@ -42,7 +43,7 @@ def _remembers(transformer: SeriesTransformer) -> bool:
     return True
 
 
-class SeriesTransformer(TransformerMixin, SeriesEstimator):
+class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
     """Base of transformers that take ragged series and return one row of features a series.
 
     Subclasses set `embedder_` in `_fit`. To save instances of your own subclass, register it with

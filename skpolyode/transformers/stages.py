@@ -336,7 +336,7 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine forecasts, and keep what tells how far off they are, as `skpolyode.seams` has it."""
+    """Combine forecasts, and learn how far off they and paths are, as `skpolyode.seams` has it."""
 
     name: ClassVar[str] = "stacking"
     cost: ClassVar[int] = 2
@@ -344,3 +344,4 @@ class StackForecasts(Stage):
     def run(self, state: FitState) -> None:
         """Learn weights by channel and lead."""
         seams.stack_forecasts(state)
+        seams.questions().learn_path_errors(state)

@@ -15,6 +15,7 @@ from skpolyode.ensemble import stacking
 from skpolyode.ensemble.members import Members
 from skpolyode.ensemble.weights import Backtest
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.futures import SamplePaths
 from tests import quick
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
@@ -384,3 +385,25 @@ def test_errors_are_learned_once_when_they_are_asked_for(monkeypatch, tmp_path):
     assert np.ptp(samples[0]) > 0
     for own in samples[1:]:
         np.testing.assert_array_equal(own, samples[0])
+
+
+def test_means_integrals_and_totals_of_samples():
+    """Of lines between the samples: values 0, 2, 6 at the times 0, 1, 3, and twice that."""
+    forecast = Panel.from_series([([0.0, 1.0, 3.0], [0.0, 2.0, 6.0]), ([5.0], [4.0])])
+    samples = forecast.values[:, None] * np.array([1.0, 2.0])[:, None]
+    paths = SamplePaths(forecast, samples)
+    np.testing.assert_allclose(paths.integral(), [[9.0, 18.0], [0.0, 0.0]])
+    np.testing.assert_allclose(paths.mean(), [[3.0, 6.0], [4.0, 8.0]])
+    np.testing.assert_allclose(paths.total([[0.5, 2.0], [5.0]]), [[5.0, 10.0], [4.0, 8.0]])
+    np.testing.assert_allclose(paths.total([0.0], relative_to="end"), [[6.0, 12.0], [4.0, 8.0]])
+    with pytest.raises(ValueError, match=r"series 1: total.. adds values within"):
+        paths.total([3.0])
+    back = SamplePaths(
+        Panel.from_series([([1.0], [0.0])]).like(
+            np.array([2.0, 1.0]), np.zeros((2, 1)), np.array([0, 2])
+        ),
+        np.zeros((2, 1, 1)),
+    )
+    for ask in (back.mean, back.integral, lambda: back.total([1.0])):
+        with pytest.raises(ValueError, match="need times that rise"):
+            ask()

@@ -1,0 +1,199 @@
+"""Means and integrals of paths over windows, and their slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.embedders.paths import SLOPES
+from skpolyode.errors import check_share, plain_repr
+from skpolyode.futures.crossings import grid_leads
+from skpolyode.panel import Panel, offsets_from, query_times, series_index
+from skpolyode.panel.query import edge, name_query, refuse_early, times_since
+from skpolyode.panel.select import fill_values, observed_part, observed_series, series_chunks
+from skpolyode.panel.selection import refuse_reordered
+from skpolyode.questions import pieces
+from skpolyode.questions.errors import Course, PathErrors
+from skpolyode.questions.errors import learn_path_errors as learn_path_errors
+from skpolyode.transformers.input import read_panel
+
+_MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
+_N_SAMPLES, _N_SCORES = 500, 41
+_EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
+_EMPTY = "its end or at it", "which leaves it empty: without `end` it is the last observation."
+_BEFORE = "its first observation", 'where no path is known: relative_to="start" counts from there.'
+
+
+def integrals(
+    transformer: Any, X: Any, sides: tuple, relative_to: str | None, coverage: float, mean: bool
+) -> pd.DataFrame:
+    """As `AnswersQuestions.integral`, or `average` if `mean`; `sides` are start and end."""
+    check_is_fitted(transformer)
+    check_share("coverage", coverage)
+    panel, names = read_panel(transformer, X, reset=False), ("start", "end")
+    known, seen = observed_series(panel), observed_part(panel)
+    ends = first, _ = seen.start, seen.end
+    given = zip(names, sides, ends, strict=True)
+    start, end = (
+        x if t is None else _read(panel, name, t, relative_to, *ends) for name, t, x in given
+    )
+    _refuse(panel, start - end, start >= end, start, "after {}", _EMPTY)
+    _refuse(panel, first - start, start < first, start, "before {}", _BEFORE)
+    forecasts = hasattr(transformer, "sample_paths")
+    columns = ["value", "lower", "upper"] if forecasts else ["value"]
+    found = np.full((panel.n_series, panel.n_channels, len(columns)), np.nan)
+    if known.any():
+        part = observed_part(panel if known.all() else panel[known])
+        compute = _with_intervals if forecasts else _of_paths
+        found[known] = compute(transformer, part, start[known], end[known], coverage)
+    found /= (end - start)[:, None, None] if mean else 1.0
+    labels = [panel.ids, list(panel.channel_names)]
+    index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
+    return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
+
+
+def _read(
+    panel: Panel, name: str, given: Any, relative_to: str | None, *ends: np.ndarray
+) -> np.ndarray:
+    """Times (B,) of one side of windows; NaN of series that it does not exist for."""
+    refuse_reordered(given, panel, name)
+    listed = [[time] for time in given] if np.ndim(given) == 1 else given
+    flat, offsets = times_since(panel, listed, edge(relative_to, *ends), name)
+    counts, found = np.diff(offsets), np.full(panel.n_series, np.nan)
+    if (counts > 1).any():
+        count, got = panel.n_series, plain_repr(given)
+        raise ValueError(
+            f"{name} must be one time, or one for each of the {count} series, got {got}."
+        )
+    found[counts == 1] = flat
+    return found
+
+
+def _refuse(
+    panel: Panel, off: np.ndarray, wrong: np.ndarray, start: np.ndarray, side: str, why: tuple
+) -> None:
+    """Refuse windows (B,) whose start is `off` by some time."""
+    if wrong.any():
+        k, count = int(np.argmax(wrong)), int(wrong.sum())
+        name = name_query(panel, k, start[k], off[k]).replace(
+            "times of", "start of the window of", 1
+        )
+        raise ValueError(f"{name} {side.format(why[0])} ({count} such windows), {why[1]}")
+
+
+def _of_paths(
+    transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray, *_: Any
+) -> np.ndarray:
+    """Integrals (B, D, 1) of paths over windows (B,) of observed series."""
+    at = pieces.nodes_between(transformer.embedder_, panel, start, end)
+    values = transformer.embedder_.path_values(panel, at.times, at.offsets)
+    found = np.zeros((panel.n_series, panel.n_channels))
+    np.add.at(found, series_index(at.offsets), at.weights[:, None] * values)
+    return found[..., None]
+
+
+def _with_intervals(
+    transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray, level: float
+) -> np.ndarray:
+    """The same (B, D, 3) with the ends of intervals; what lies ahead is sampled."""
+    window = start, np.minimum(end, panel.end)
+    past = _of_paths(transformer, panel, *window)
+    at = pieces.nodes_between(transformer.embedder_, panel, *window)
+    course = Course.of(transformer.embedder_, panel, at.times, at.offsets)
+    std = known_errors(transformer).of_integrals(course, at.weights, at.offsets)
+    std *= transformer.scaler_.scale
+    scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
+    found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
+    for k, sums in _sums_ahead(transformer, panel, np.maximum(start, panel.end), end):
+        both = (
+            past[k][:, :, None] + sums.T[:, :, None] + std[k][:, None, None] * scores
+        )  # (D, S, scores)
+        quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))
+        found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
+    return found
+
+
+def _sums_ahead(
+    transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Series that windows reach ahead of, and integrals (S, D) of their sampled futures."""
+    if not len(ahead := np.flatnonzero(end > panel.end)):
+        return
+    panel, start, end = panel[ahead], start[ahead], end[ahead]
+    grids = grid_leads(end - start, transformer.embedder_.units.time_scale)
+    leads = [own + since for own, since in zip(grids, start - panel.end, strict=True)]
+    most = max(_MOST_VALUES // (_N_SAMPLES * panel.n_channels), 1)
+    for part in series_chunks([len(own) for own in leads], most):
+        asked = panel[part], leads[part], "end"
+        paths = transformer.sample_paths(*asked, n_samples=_N_SAMPLES, random_state=0)
+        yield from zip(ahead[part], paths.integrals(), strict=True)
+
+
+def known_errors(transformer: Any) -> PathErrors:
+    """What is known of the errors of paths; a ValueError if nothing is."""
+    if (errors := transformer.embedder_.path_errors) is None:
+        raise ValueError(
+            "how far off paths are is not known: fit again with this version, on at least 60 rows "
+            "in series of five rows or more. `interpolate` and `derivative` need no errors."
+        )
+    return errors
+
+
+def slopes(transformer: Any, X: Any, times: Any, order: int, relative_to: str | None) -> Panel:
+    """As `AnswersQuestions.derivative`."""
+    check_is_fitted(transformer)
+    if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
+        raise ValueError(f"order must be an int of at least 1, got {order!r}.")
+    path = getattr(transformer.embedder_, "path", None)
+    most = 2 if path is None else 3 if path in SLOPES else int(path == "linear")
+    if order > most:
+        raise ValueError(
+            f"order={order} asks for more derivatives than the path of this "
+            f"{type(transformer).__name__} has, which are {most}: ask for a lower order, or take "
+            "InterpolationTransformer(kind='cubic'), whose path has three."
+        )
+
+    def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        return pieces.slopes(transformer.embedder_, panel, times, offsets, int(order))
+
+    return _answered(transformer, X, times, relative_to, find)
+
+
+def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) -> Panel:
+    """As `AnswersQuestions.derivative_std`."""
+    check_is_fitted(transformer)
+    embedder, errors = transformer.embedder_, known_errors(transformer)
+
+    def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
+        leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
+        found = errors.of_slopes(Course.of(embedder, panel, inside, offsets)) * scaler.scale
+        counts = offsets_from(leads >= 0)[offsets]
+        if counts[-1]:
+            some, pairs = np.flatnonzero(np.diff(counts)), np.add.outer(leads[leads >= 0], [0, gap])
+            asked = [pairs[counts[k] : counts[k + 1]].ravel() for k in some]
+            samples = transformer.sample_paths(panel[some], asked, "end", random_state=0).samples
+            ahead = (samples[1::2] - samples[::2]).std(axis=1) / gap
+            found[leads >= 0] = np.hypot(found[leads >= 0], ahead)
+        return found
+
+    return _answered(transformer, X, times, relative_to, find)
+
+
+def _answered(
+    transformer: Any, X: Any, times: Any, relative_to: str | None, find: Callable[..., np.ndarray]
+) -> Panel:
+    """What `find` says of times of series, by default their own, none before the first row."""
+    panel = read_panel(transformer, X, reset=False)
+    own = (panel.times, panel.offsets) if times is None else query_times(panel, times, relative_to)
+
+    def checked(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        refuse_early(panel, times, offsets, panel.start, _EARLY)
+        return find(panel, times, offsets)
+
+    return panel.like(own[0], fill_values(panel, *own, checked), own[1])

@@ -1,0 +1,189 @@
+r"""How far off a path is between observations, and how errors at two times go together.
+
+In a gap of a channel, `since` after one observation and `until` before the next, an error has the
+standard deviation ``s = a (1/since + 1/until)**(-p/2)``: nothing at exact observations. Of two
+times in one gap the errors have the correlation ``c exp(-k |w - w'| / 2)`` with
+``w = log(since / until)``. For a Brownian bridge, ``p = k = c = 1`` is exact. What is missing to
+``c = 1`` is noise of single observations, which means over a window do not contain. Errors in
+different gaps are independent.
+
+A filter does not meet observations. Its s is that of `interpolate_std`, and w the time itself.
+
+Stretches of one to four rows are hidden, and a, p, k and c fitted to what the path misses there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import expit
+
+from skpolyode.embedders.paths import PathQuery
+from skpolyode.embedders.trained_model import TrainedModel
+from skpolyode.embedders.variance import path_std
+from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.select import first_series, keep_rows, series_of_rows, take
+from skpolyode.saving.codec import saved
+
+
+@dataclass(frozen=True)
+class PathErrorSettings:
+    """What is hidden, and what is tried."""
+
+    n_rows: int = 6000  # of the series that are learned from
+    fewest: int = 20  # hidden values; of fewer nothing is learned
+    hidden: tuple[int, ...] = (3, 7, 8, 12, 13, 14, 18, 19, 20, 21)  # of each 25 rows
+    shifts: tuple[int, ...] = (0, 5, 10, 15, 20)  # of what is hidden, in copies of few series
+    most: float = 1.0  # standard deviations of a channel: no path is expected to be further off
+    nearest: float = 0.05  # share of a gap: slopes closer to an observation are no surer
+
+
+SETTINGS = PathErrorSettings()
+_PERIOD, _LEAST = 25, 1e-12
+_POWERS, _RATES = np.linspace(0, 4, 41), np.geomspace(0.03, 10, 41)
+
+
+class Course(NamedTuple):
+    """Where Q times lie in the gaps of D channels; all (Q, D)."""
+
+    size: np.ndarray  # of the error: that of a filter, else the distance 1 / (1/since + 1/until)
+    place: np.ndarray  # w
+    rate: np.ndarray  # of w, per unit of the user's time
+    gap: np.ndarray  # row that ends the gap
+
+    @classmethod
+    def of(
+        cls, embedder: TrainedModel, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    ) -> Self:
+        """Of times of the series of a panel."""
+        asked, (scaler, unit) = PathQuery.of(panel, times, offsets), embedder.units
+        since, until = asked.leads(unit)
+        if embedder.filters:
+            size = path_std(embedder, panel, times, offsets) / scaler.scale
+            place = asked.times[:, None] / unit + 0 * since
+            return cls(size, place, 1 / unit + 0 * since, 0 * asked.following)
+        is_open = np.isinf(until)
+        length = np.where(is_open, since, since + until)
+        since, until = (np.maximum(x, SETTINGS.nearest * length + _LEAST) for x in (since, until))
+        apart = 1 / (1 / since + 1 / until)
+        place = np.log(since) - np.where(is_open, 0.0, np.log(until))
+        return cls(apart, place, 1 / (unit * apart), asked.following)
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class PathErrors:
+    """What was learned of the errors of a path; see the module.
+
+    Parameters
+    ----------
+    scale : float64 ndarray of shape (D,)
+        a of each channel, in standard deviations; of a filter, a factor of its own ones.
+    power, rate, shared : float
+        p, k and c.
+    """
+
+    scale: np.ndarray
+    power: float
+    rate: float
+    shared: float
+
+    @classmethod
+    def learn(cls, embedder: TrainedModel, panel: Panel) -> Self | None:
+        """Learn from series whose rows all hold an observation; None of too few."""
+        copies, hidden = hidden_copies(panel)
+        known, offsets = keep_rows(copies, ~hidden), offsets_from(hidden)[copies.offsets]
+        at = known, copies.times[hidden], offsets
+        missed = copies.values[hidden] - (embedder.path_values(*at) if hidden.any() else 0.0)
+        course, asked = Course.of(embedder, *at), PathQuery.of(*at)
+        used = np.isfinite(missed) & (asked.before >= 0) & (asked.following >= 0)
+        if used.sum() < SETTINGS.fewest:
+            return None
+        square = np.where(used, missed / embedder.units.scaler.scale, 0.0) ** 2
+        logs, power = np.log(course.size + _LEAST), 2.0
+        if not embedder.filters:  # of the largest normal likelihood
+            mean = logs[used].mean()
+            losses = [
+                np.log((square[used] * np.exp(-p * logs[used])).mean() + _LEAST) + p * mean
+                for p in _POWERS
+            ]
+            power = float(_POWERS[np.argmin(losses)])
+        ratio = square * np.exp(-power * logs)
+        n, pooled = used.sum(axis=0), SETTINGS.fewest
+        scale = (ratio.sum(axis=0) + pooled * ratio.sum() / used.sum()) / (n + pooled)
+        plain = cls(np.sqrt(scale + _LEAST), power, 1.0, 1.0)
+        z = np.where(used, missed / embedder.units.scaler.scale, 0.0) / (plain.std(course) + _LEAST)
+        return plain._correlated(course, np.clip(z, -4, 4), used, series_index(offsets))
+
+    def std(self, course: Course) -> np.ndarray:
+        """Standard deviations (Q, D) of errors, in those of the channels."""
+        return np.minimum(self.scale * course.size ** (self.power / 2), SETTINGS.most)
+
+    def _correlated(
+        self, course: Course, z: np.ndarray, used: np.ndarray, series: np.ndarray
+    ) -> Self:
+        """With k and c of least squares, from standardised errors (Q, D) in the same gap."""
+        pairs = []
+        for lag in (1, 2, 3):
+            same = used[lag:] & used[:-lag] & (course.gap[lag:] == course.gap[:-lag])
+            same &= (series[lag:] == series[:-lag])[:, None]
+            apart = np.abs(course.place[lag:] - course.place[:-lag])[same]
+            pairs.append((apart, (z[lag:] * z[:-lag])[same]))
+        apart, products = (np.concatenate(x) for x in zip(*pairs, strict=True))
+        if len(apart) < SETTINGS.fewest:
+            return self
+        shapes = np.exp(np.multiply.outer(-_RATES / 2, apart))
+        shared = np.clip(shapes @ products / (shapes**2).sum(axis=1), 0.05, 1.0)
+        best = np.square(products - shared[:, None] * shapes).sum(axis=1).argmin()
+        return replace(self, rate=float(_RATES[best]), shared=float(shared[best]))
+
+    def of_integrals(self, course: Course, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Standard deviations (B, D) of integrals of errors, in those of the channels."""
+        size, series = self.std(course) * weights[:, None], series_index(offsets)
+        # What noise of an observation does to an exact path is alike on both sides of it.
+        noise, after = np.sqrt(1 - self.shared) * size, expit(course.place)
+        variance = np.zeros((len(offsets) - 1, size.shape[1]))
+        for j, gap in enumerate(course.gap.T):
+            anew = np.append(True, (gap[1:] != gap[:-1]) | (series[1:] != series[:-1]))[: len(gap)]
+            kept = np.exp(-self.rate / 2 * np.abs(np.diff(course.place[:, j], prepend=0.0))) * ~anew
+            before = 0.0
+            for i, own in enumerate(size[:, j].tolist()):
+                before *= kept[i]
+                variance[series[i], j] += self.shared * own * (own + 2 * before)
+                before += own
+            gaps, own = np.cumsum(anew) - 1, series[anew]
+            left, right = (
+                np.bincount(gaps, noise[:, j] * x) for x in (1 - after[:, j], after[:, j])
+            )
+            joint = np.where(own[1:] == own[:-1], 2 * right[:-1] * left[1:], 0.0)
+            np.add.at(variance[:, j], own[1:], joint)
+        return np.sqrt(variance)
+
+    def of_slopes(self, course: Course) -> np.ndarray:
+        """Standard deviations (Q, D) of errors of slopes, per unit of the user's time.
+
+        As ``s g(w)`` with a process g whose increments over one unit of w have the variance k.
+        """
+        bend = self.power / 2 * np.tanh(course.place / 2) * (course.gap != 0)
+        return np.sqrt(self.shared * (self.rate + bend**2)) * self.std(course) * course.rate
+
+
+def hidden_copies(panel: Panel) -> tuple[Panel, np.ndarray]:
+    """Copies of series, the fewer the more, and which of their rows (P,) are hidden."""
+    shifts = SETTINGS.shifts[: max(SETTINGS.n_rows // panel.n_observations, 1)]
+    whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
+    copies = take(panel, *(np.tile(x, len(shifts)) for x in whole))
+    series = series_of_rows(copies)
+    place = np.arange(copies.n_observations) - copies.offsets[series]
+    shifted = place + np.array(shifts)[series // panel.n_series]
+    hidden = np.isin(shifted % _PERIOD, SETTINGS.hidden)
+    return copies, hidden & (place > 0) & (place < copies.lengths[series] - 1)
+
+
+def learn_path_errors(state: Any) -> None:
+    """Give the embedder of a `FitState` what is known of the errors of its paths."""
+    panel = state.windows.panel[np.argsort(~state.windows.held_out, kind="stable")]
+    found = PathErrors.learn(state.embedder, first_series(panel, SETTINGS.n_rows))
+    state.embedder = replace(state.embedder, path_errors=found)
