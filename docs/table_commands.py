@@ -118,6 +118,12 @@ TABLES = {
         needs_data=True,
         subfolder="longitudinal",
     ),
+    "risk_along_time": Table(
+        "risk_along_time",
+        full="--out {folder}",
+        quick="--quick --only vowels --out {folder}",
+        needs_data=True,
+    ),
     "rows_ahead": Table("rows_ahead", quick="--only ChickWeight", needs_data=True),
     "physiome": Table(
         "physiome",
