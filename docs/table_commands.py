@@ -165,6 +165,7 @@ TABLES = {
     "doses": Table("doses", quick="--only Phenobarb --seeds 0", needs_data=True, subfolder="nlme"),
     "uncertainty": Table("uncertainty", quick="--n-series 60 --seeds 0"),
     "path": Table("path", quick="--n-series 60"),
+    "path_questions": Table("path_questions", full="--seeds 0", quick="--quick"),
     "path_labels": Table("path_labels", quick="--series 60"),
     "classification": Table(
         "real_classification",
