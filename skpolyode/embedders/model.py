@@ -20,7 +20,15 @@ from skpolyode.saving.codec import saved
 from skpolyode.training import forecasting_mse
 
 
-@saved(units="D", past="D", recent="D", stacking="D", calibration="D", waves="D unsigned")
+@saved(
+    units="D",
+    past="D",
+    recent="D",
+    stacking="D",
+    calibration="D",
+    waves="D unsigned",
+    path_errors="D",
+)
 @dataclass(frozen=True, eq=False)
 class ModelEmbedder(TrainedModel, Embedder):
     """Embeds and forecasts by a sequence model.

@@ -37,7 +37,10 @@ _SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabled, to sampl
 
 
 @saved(
-    lead="unsigned inf", errors="N sorted unsigned", n_errors="unsigned", n_independent="unsigned"
+    lead="unsigned inf",
+    errors="N sorted unsigned",
+    n_errors="unsigned",
+    n_independent="unsigned inf",
 )
 @dataclass(frozen=True)
 class _Errors:

@@ -54,7 +54,7 @@ class Judged(NamedTuple):
         return self.vague | self.faulty
 
 
-@saved(lowest="D inf", highest="D inf", vaguest="D unsigned inf")
+@saved(lowest="D inf", highest="D inf", vaguest="D unsigned inf", floor="D inf", ceiling="D inf")
 class CellLimits(NamedTuple):
     """What a cell of each channel may be; beyond, it is taken as not observed.
 

@@ -124,9 +124,11 @@ def _sums_ahead(
     """Series that windows reach ahead of, and integrals (S, D) of their sampled futures."""
     if not len(ahead := np.flatnonzero(end > panel.end)):
         return
-    panel, start, end = panel[ahead], start[ahead], end[ahead]
-    grids = grid_leads(end - start, transformer.embedder_.units.time_scale)
-    leads = [own + since for own, since in zip(grids, start - panel.end, strict=True)]
+    panel, start, end, embedder = panel[ahead], start[ahead], end[ahead], transformer.embedder_
+    gap, (_, reach) = embedder.units.time_scale, embedder.calibration.known_between()
+    grids = [grid_leads(length, gap, reach) for length in end - start]
+    windows = zip(grids, start - panel.end, end - panel.end, strict=True)
+    leads = [np.append(own[since + own < last] + since, last) for own, since, last in windows]
     most = max(_MOST_VALUES // (_N_SAMPLES * panel.n_channels), 1)
     for part in series_chunks([len(own) for own in leads], most):
         asked = panel[part], leads[part], "end"

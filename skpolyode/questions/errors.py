@@ -72,7 +72,7 @@ class Course(NamedTuple):
         return cls(apart, place, 1 / (unit * apart), asked.following)
 
 
-@saved
+@saved(scale="D unsigned", power="unsigned", rate="unsigned", shared="unsigned")
 @dataclass(frozen=True, eq=False)
 class PathErrors:
     """What was learned of the errors of a path; see the module.

@@ -53,6 +53,9 @@ class ModelStream(SamplesFutures):
         A trained model with its units.
     panel : Panel
         Labels of the series; its rows are not read.
+    keep : int, float, timedelta, str or None, default=None
+        How many rows of each series, or how long a time, `insert`, `correct` and `retract` may go
+        back; numbers of time are in the units of `times`. None: not at all, in less memory.
 
     Attributes
     ----------

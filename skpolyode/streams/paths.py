@@ -31,6 +31,9 @@ class HiPPOStream(SeriesStream):
         Embedder with the path "linear" or "constant".
     panel : Panel
         Labels of the series; its rows are not read.
+    keep : int, float, timedelta, str or None, default=None
+        How many rows of each series, or how long a time, `insert`, `correct` and `retract` may go
+        back; numbers of time are in the units of `times`. None: not at all, in less memory.
 
     Attributes
     ----------

@@ -65,6 +65,19 @@ class Kept(NamedTuple):
         """These rows, and others after them."""
         return Kept(*map(np.concatenate, zip(self, other, strict=True)))
 
+    def revised(
+        self, new: Kept, change: Callable[..., tuple[Any, ...]]
+    ) -> tuple[Kept, np.ndarray, FaultKind]:
+        """Rows after a change, which of its cells (m', D) are wrong, and what that would be."""
+        times = np.union1d(self.times, new.times)
+        joint = Kept(times, *np.full((2, len(times), new.values.shape[1]), np.nan))
+        was, at = np.searchsorted(times, self.times), np.searchsorted(times, new.times)
+        joint.values[was], joint.errors[was] = self.values, self.errors
+        given = ~np.isnan(new.values)
+        joint.values[at], wrong, kind = change(joint.values[at], new.values, given)
+        joint.errors[at] = np.where(given, new.errors, joint.errors[at])
+        return joint.part(~np.isnan(joint.values).all(axis=1)), wrong, kind
+
 
 class History:
     """The rows that a stream keeps, and the stream before them."""
@@ -311,14 +324,8 @@ class Revisable:
         rows = read_rows(panel, forgotten, scaler, time, values, series, errors)
         revised: dict[int, Kept] = {}
         for k, s in enumerate(rows.series.tolist()):
-            old, new = history.of(s), Kept.of(rows, k)
-            times = np.union1d(old.times, new.times)
-            joint = Kept(times, *np.full((2, len(times), panel.n_channels), np.nan))
-            was, at = np.searchsorted(times, old.times), np.searchsorted(times, new.times)
-            joint.values[was], joint.errors[was] = old.values, old.errors
-            given = ~np.isnan(new.values)
-            joint.values[at], wrong, kind = change(joint.values[at], new.values, given)
-            joint.errors[at] = np.where(given, new.errors, joint.errors[at])
+            new = Kept.of(rows, k)
+            revised[s], wrong, kind = history.of(s).revised(new, change)
             beyond = new.times <= before._clock.last[s]
             for fault, rows_of in ((_BEYOND, beyond), (kind, wrong.any(axis=1) & ~beyond)):
 
@@ -330,7 +337,6 @@ class Revisable:
                     return f"{faults.series(s)}, time {at}: {what.format(end)}"
 
                 faults.add_each(fault, np.flatnonzero(rows_of), line)
-            revised[s] = joint.part(~np.isnan(joint.values).all(axis=1))
         faults.raise_if_any()
         rows = gathered(revised)
         if len(rows.series):
