@@ -206,7 +206,8 @@ def test_figures_of_benchmarks_are_from_files() -> None:
 # What readers stumble over; pages are added as they are rewritten.
 REREAD = "benchmarks classification ensemble internals intervals paper theory which_embedding"
 REREAD += " getting_started forecasting imputation data_formats crossings streaming inputs answers"
-REREAD += " troubleshooting glossary displays coming_from"
+REREAD += " troubleshooting glossary displays coming_from saving"
+REREAD += " reproducibility big_data datasets"
 STUMBLES = re.compile(r"\b(errs?|told|untold|tells? of|losses first|leans? on)\b|(?<![\w.)/])\.\d")
 
 
