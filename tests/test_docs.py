@@ -207,7 +207,7 @@ def test_figures_of_benchmarks_are_from_files() -> None:
 REREAD = "benchmarks classification ensemble internals intervals paper theory which_embedding"
 REREAD += " getting_started forecasting imputation data_formats crossings streaming inputs answers"
 REREAD += " troubleshooting glossary displays coming_from saving"
-REREAD += " reproducibility big_data datasets siblings extending extending_models"
+REREAD += " reproducibility big_data datasets siblings extending extending_models index guide"
 STUMBLES = re.compile(r"\b(errs?|told|untold|tells? of|losses first|leans? on)\b|(?<![\w.)/])\.\d")
 
 
