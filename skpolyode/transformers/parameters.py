@@ -86,8 +86,10 @@ class Training:
     device : str, default="cpu"
         Where torch trains and embeds, for example "cuda". A model has the same forecasts there, up
         to rounding. Its many small steps were slower on a GPU with up to a thousand series.
-    verbose : int, default=0
-        1 shows a progress bar over all stages of the fit, in epochs.
+    verbose : int or "auto", default="auto"
+        1 shows a progress bar over all stages of the fit, in epochs, and 0 none. "auto" shows it
+        after two seconds where somebody may wait: in a terminal or a notebook, but not in the
+        workers of a search.
 
     Attributes
     ----------
@@ -136,7 +138,7 @@ class Training:
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "device": [str],
-        "verbose": ["verbose"],
+        "verbose": ["verbose", StrOptions({"auto"})],
     }
 
     @check_names
@@ -151,7 +153,7 @@ class Training:
         warm_start: bool = False,
         random_state: Any = None,
         device: str = "cpu",
-        verbose: int = 0,
+        verbose: int | str = "auto",
     ) -> None:
         self.horizon = horizon
         self.learning_rate_init = learning_rate_init

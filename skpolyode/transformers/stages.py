@@ -29,6 +29,7 @@ from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer, TrainingReport
+from skpolyode.training.progress import bar_settings
 from skpolyode.training.report import Judged
 from skpolyode.training.task import Task, Turn
 
@@ -95,9 +96,9 @@ class Stage:
 
 
 def run_stages(stages: Collection[Stage], state: FitState) -> None:
-    """Run stages one after the other on one thread, under one progress bar with ``verbose=1``."""
+    """Run stages one after the other on one thread, under one progress bar."""
     costs = [stage.epochs(state) for stage in stages]
-    shown = {"disable": not state.params["verbose"], "unit": "epoch"}
+    shown = {"unit": "epoch", **bar_settings(state.params["verbose"])}
     with one_thread(), tqdm(total=sum(costs), **shown) as state.bar:
         for stage, cost in zip(stages, costs, strict=True):
             before = state.bar.n

@@ -1,0 +1,37 @@
+"""A bar where somebody waits, and none elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import pytest
+
+from skpolyode.training.progress import bar_settings
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+
+
+def test_a_bar_in_a_terminal_or_notebook_after_two_seconds(monkeypatch, terminal):
+    assert bar_settings("auto") == {"disable": False, "delay": 2.0}
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    assert bar_settings("auto")["disable"]
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    assert not bar_settings("auto")["disable"]
+
+
+def test_no_bar_in_workers(terminal):
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(bar_settings, "auto").result()["disable"]
+    with joblib.parallel_config("loky"):
+        (of_process,) = joblib.Parallel(2)([joblib.delayed(bar_settings)("auto")])
+    assert of_process["disable"]
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True), (True, True), (2, True)])
+def test_a_number_decides(verbose, shown):
+    assert bar_settings(verbose) == {"disable": not shown}
