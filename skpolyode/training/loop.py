@@ -171,7 +171,8 @@ class _Run:
             if turn is not None and epoch == turn.epoch:
                 self._turn(turn)
             self._validate(epoch, start)
-            bar.set_postfix(validation_error=f"{self.history[-1][_ERROR]:.4g}")
+            error = f"{self.history[-1][_ERROR]:.4g}"
+            bar.set_postfix(validation_error=error, refresh=False)
             if reason := self._reason_to_stop(epoch):
                 if reason in (ALL_EPOCHS, SETTLED) and self._are_last_kept():
                     self._keep(epoch)

@@ -102,7 +102,7 @@ def run_stages(stages: Collection[Stage], state: FitState) -> None:
     with one_thread(), tqdm(total=sum(costs), **shown) as state.bar:
         for stage, cost in zip(stages, costs, strict=True):
             before = state.bar.n
-            state.bar.set_description(stage.name)
+            state.bar.set_description(stage.name, refresh=False)
             with state.report.timed():
                 stage.run(state)
             trained = state.bar.n - before
@@ -110,7 +110,7 @@ def run_stages(stages: Collection[Stage], state: FitState) -> None:
                 state.bar.update(cost)
             elif trained < cost:  # epochs that were not needed are not left to do
                 state.bar.total -= cost - trained
-                state.bar.refresh()
+                state.bar.update(0)
 
 
 @dataclass(frozen=True)
