@@ -98,11 +98,12 @@ class Stage:
 def run_stages(stages: Collection[Stage], state: FitState) -> None:
     """Run stages one after the other on one thread, under one progress bar."""
     costs = [stage.epochs(state) for stage in stages]
-    shown = {"unit": "epoch", **bar_settings(state.params["verbose"])}
+    verbose = state.params["verbose"]
+    shown, at_once = {"unit": "epoch", **bar_settings(verbose)}, verbose != "auto"
     with one_thread(), tqdm(total=sum(costs), **shown) as state.bar:
         for stage, cost in zip(stages, costs, strict=True):
             before = state.bar.n
-            state.bar.set_description(stage.name, refresh=False)
+            state.bar.set_description(stage.name, refresh=at_once)
             with state.report.timed():
                 stage.run(state)
             trained = state.bar.n - before
