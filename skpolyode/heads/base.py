@@ -102,8 +102,9 @@ class HeadEstimator(SeriesEstimator):
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together in training.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            Weight of each series, for the transformer and the head; scores of cross-validation are
-            not weighted. None: equal weights.
+            Weight of each series, for the head and what is learned beside it; scores of
+            cross-validation are not weighted, nor is the training of the transformer. A series of
+            weight 0 changes nothing. None: equal weights.
 
         Returns
         -------
@@ -134,15 +135,22 @@ class HeadEstimator(SeriesEstimator):
             refuse_reordered(y, panel, "y")
             check_consistent_length(np.empty(panel.n_series), y)
             refuse_missing(y, "y", "no target")
-            target = self._read_target(y)
-            known = observed_series(panel)
-            labels = None if groups is None else one_each(groups, panel, "groups")[known]
-            weights = None if sample_weight is None else read_weights(sample_weight, panel)[known]
-            panel, target = drop_empty(panel), self._read_target(target[known])
+            known, observed = observed_series(panel), drop_empty(panel)
+            target = self._read_target(y, known)
+            labels = None if groups is None else one_each(groups, panel, "groups")
+            weights = None if sample_weight is None else read_weights(sample_weight, panel)
+            if weights is not None and not (known := known & (weights > 0)).any():
+                raise ValueError("sample_weight is zero for every series that has an observation.")
+            panel = observed if weights is None else drop_empty(panel[known])
+            target, labels, weights = _at(known, target, labels, weights)
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
-            kinds = self._fit_transformer(panel, labels, weights, seed)
+            kinds = self._fit_transformer(panel, labels, seed)
             weights = series_weights(target, weights, getattr(self, "class_weight", None))
+            if weights is not None and not (counted := weights > 0).all():  # of a class
+                panel = panel[counted]
+                target, labels, weights = _at(counted, target, labels, weights)
+            self._learn_default(target, weights)
             classifies = is_classifier(self)
             # R² is defined for two series and more, hence the least size of a test part.
             n_folds = self.cv if classifies else min(self.cv, len(target) // 2)
@@ -174,12 +182,14 @@ class HeadEstimator(SeriesEstimator):
         return self
 
     @abstractmethod
-    def _read_target(self, y: Any) -> np.ndarray:
-        """Check the targets, return an array (B,), and set `_default`."""
+    def _read_target(self, y: Any, known: np.ndarray) -> np.ndarray:
+        """Check the targets and return an array (B,); only some series are `known` to a head."""
 
-    def _fit_transformer(
-        self, panel: Panel, groups: np.ndarray | None, weights: np.ndarray | None, seed: int
-    ) -> list[str]:
+    @abstractmethod
+    def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:
+        """Set `_default` from the targets of the series that count."""
+
+    def _fit_transformer(self, panel: Panel, groups: np.ndarray | None, seed: int) -> list[str]:
         """Train the transformer unless it is trained; return the kinds of features to compare."""
         transformer = PolyODETransformer() if self.transformer is None else clone(self.transformer)
         is_trained = isinstance(transformer, FrozenEstimator)
@@ -203,9 +213,8 @@ class HeadEstimator(SeriesEstimator):
             known = transformer.get_params(deep=False)
             if self.random_state is not None and "random_state" in known:
                 transformer.set_params(random_state=seed)
-            told = {"groups": groups, "sample_weight": weights}
-            options = {k: v for k, v in told.items() if v is not None}
-            options = options if isinstance(transformer, NeuralTransformer) else {}
+            is_held_out = groups is not None and isinstance(transformer, NeuralTransformer)
+            options = {"groups": groups} if is_held_out else {}
             transformer.fit(panel if transformer.uses_static else without_static(panel), **options)
         self.transformer_ = transformer
         return kinds
@@ -231,9 +240,7 @@ class HeadEstimator(SeriesEstimator):
             if StaticEncoder.of_panel(panel) is not None:
                 transformer = make_union(transformer, StaticFeatures())
             Z = np.asarray(transformer.fit(panel, None).transform(panel), dtype=np.float64)
-            heads = [self.head]
-            if self.head is None:
-                heads = FEATURES[kind].heads(is_classifier(self), len(target), seed)
+            heads = self._heads(kind, target, seed)
             scores, compared = [0.0], len(kinds) + len(heads) > 2 and len(folds) > 0
             if compared:
                 told = [fit_parameters(head, weights) or None for head in heads]
@@ -255,6 +262,12 @@ class HeadEstimator(SeriesEstimator):
                 best, self.features_ = max(scores), kind
                 self.feature_transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
         return chosen
+
+    def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[Any]:
+        """The heads that compete on a kind of features, not fitted."""
+        if self.head is not None:
+            return [self.head]
+        return FEATURES[kind].heads(is_classifier(self), len(target), seed)
 
     def _as_scored(self, head: Any) -> Any:
         """A head that is not fitted, as `scoring` reads it."""
@@ -333,6 +346,11 @@ class HeadEstimator(SeriesEstimator):
                 "its head of scikit-learn. Use joblib.dump, or save its transformer_ alone."
             )
         super().save(path)
+
+
+def _at(kept: np.ndarray, *entries: np.ndarray | None) -> list[Any]:
+    """What some series have, of the entries that there are."""
+    return [None if each is None else each[kept] for each in entries]
 
 
 def _n_targets(y: Any) -> int:
