@@ -20,7 +20,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils._param_validation import Interval
 
-from skpolyode.heads.base import HeadEstimator, spread_folds
+from skpolyode.heads.base import HeadEstimator
+from skpolyode.heads.folds import spread_folds
 from skpolyode.heads.weights import fit_parameters
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.select import observed_part, series_chunks, take

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import Fold, spread_folds
+from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.heads.risk import AgedClassifier, has_scores
 from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
