@@ -146,8 +146,7 @@ class HeadEstimator(SeriesEstimator):
             kinds = self._fit_transformer(panel, labels, seed)
             weights = series_weights(target, weights, getattr(self, "class_weight", None))
             if weights is not None and not (counted := weights > 0).all():  # of a class
-                panel = panel[counted]
-                target, labels, weights = _at(counted, target, labels, weights)
+                panel, target, labels, weights = _at(counted, panel, target, labels, weights)
             self._learn_default(target, weights)
             classifies = is_classifier(self)
             # R² is defined for two series and more, hence the least size of a test part.
@@ -346,8 +345,8 @@ class HeadEstimator(SeriesEstimator):
         super().save(path)
 
 
-def _at(kept: np.ndarray, *entries: np.ndarray | None) -> list[Any]:
-    """What some series have, of the entries that there are."""
+def _at(kept: np.ndarray, *entries: Any) -> list[Any]:
+    """The entries of some series; None where there are none."""
     return [None if each is None else each[kept] for each in entries]
 
 
