@@ -20,7 +20,10 @@ FIRST = """Time,Parameter,Value
 00:37,HR,77
 00:37,HR,79
 01:30,Weight,80.5
-01:30,Temp,-1
+01:30,DiasABP,-1
+01:30,NIDiasABP,60
+01:30,NIDiasABP,-1
+01:30,Temp,-1.5
 47:50,pH,7.25
 """
 SECOND = """Time,Parameter,Value
@@ -76,7 +79,8 @@ def test_series(folder):
         ("00:07", "HR"): 73.0,
         ("00:37", "HR"): 78.0,
         ("01:30", "Weight"): 80.5,
-        ("01:30", "Temp"): -1.0,
+        ("01:30", "NIDiasABP"): 60.0,  # the mean of what is known
+        ("01:30", "Temp"): -1.5,
         ("47:50", "pH"): 7.25,
     }
     assert cells(panel[1], panel.channel_names) == {
