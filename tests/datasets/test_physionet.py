@@ -109,7 +109,7 @@ def test_variables_are_those_of_the_challenge():
     [
         ("132539", "", r"132539\.txt must start with the line 'Time,Parameter,Value', got ''"),
         ("132539", FIRST[5:], "must start with the line 'Time,Parameter,Value', got 'Parameter,"),
-        ("132539", FIRST[:-9], r"132539\.txt, line 16 must have 3 fields, got '47:50'; is the fi"),
+        ("132539", FIRST[:-9], r"132539\.txt, line 17 must have 3 fields, got '47:50'; is the fi"),
         ("132539", FIRST[:21], "second line that its RecordID is 132539; is the file truncated"),
         ("132541", FIRST, r"132541\.txt must say on its second line that its RecordID is 132541"),
         ("notes", FIRST, r"notes\.txt must be named after its record number"),
