@@ -34,7 +34,8 @@ SWAPPED = FaultKind(
 )
 DUPLICATE = FaultKind(
     "duplicate times",
-    'pass duplicates="mean", "first" or "last" to {maker} to merge rows of equal time',
+    'pass duplicates="mean", "first" or "last" to {maker} to merge rows of equal time, or "sum" to '
+    "add up amounts such as doses",
 )
 TOO_LATE = FaultKind(
     "times too large for their 16 digits to tell them apart",

@@ -47,7 +47,8 @@ class Panel(PanelViews):
         Known standard deviations of the measurement errors, in the units of the values, such as
         those of an instrument or an assay. NaN where not known, 0 for an exact value.
         PolyODETransformer, LegendreFitTransformer and SummaryStatsTransformer use them; others
-        ignore them and warn. Merged rows get the error of their mean, or of the value that is kept.
+        ignore them and warn. Merged rows get the error of their mean or sum, or of the value that
+        is kept.
     inputs : Inputs, Panel or None, default=None
         Exogenous variables, at times of their own: :class:`Inputs`, or a panel whose channels are
         all of the kind "hold". PolyODETransformer, ODERNNTransformer and GRUODEBayesTransformer use
@@ -59,9 +60,9 @@ class Panel(PanelViews):
         Timedeltas become plain numbers of that unit. None with numbers: times are plain numbers.
     sort : bool, default=False
         Whether to sort the rows of each series by time. False: unsorted rows raise an error.
-    duplicates : {"error", "mean", "first", "last"}, default="error"
+    duplicates : {"error", "mean", "sum", "first", "last"}, default="error"
         What to do with rows of equal time in a series: raise an error, or merge them channel by
-        channel, ignoring NaN.
+        channel, ignoring NaN. Readings have a mean, amounts such as doses a sum.
     empty : {"error", "keep"}, default="error"
         What to do with series without any observation: raise an error, or keep them, so that one of
         them does not stop a batch. Estimators skip them in `fit` and return NaN for them later.
@@ -302,7 +303,8 @@ class Panel(PanelViews):
             Columns that are constant in each series, or a table as in `Panel`.
         inputs : DataFrame, Inputs, Panel or None, default=None
             Exogenous variables: another table with the columns `id` and `time`, in which all other
-            columns are inputs, or as in `Panel`.
+            columns are inputs, or as in `Panel`. The option `duplicates` is not for its rows: give
+            ``Inputs(Panel.from_long(table, ..., duplicates="sum"), "impulse")`` to add up doses.
         kinds : str, sequence of str or mapping of str to str, default="hold"
             Kinds of the inputs of a table; see `Inputs`.
         **options : dict
@@ -329,10 +331,11 @@ class Panel(PanelViews):
         how = options.get("duplicates", "error")
         reader = partial(rows_from_long, id=id, time=time, duplicates=how)
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
-            shared = {k: options[k] for k in ("time_unit", "sort", "duplicates") if k in options}
-            every = partial(reader, **dict.fromkeys(columns))
+            shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
+            every = partial(reader, **dict.fromkeys(columns) | {"duplicates": "error"})
             own = every if len(inputs) else partial(rows_from_nothing, (id, time))
-            rows = build_rows("inputs", own, inputs, "Panel.from_long", empty="keep", **shared)
+            maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
+            rows = build_rows("inputs", own, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
         reader = partial(reader, **columns)
         rows = build_rows("df", reader, df, "Panel.from_long", inputs=inputs, **options)
