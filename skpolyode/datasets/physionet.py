@@ -57,9 +57,10 @@ def load_physionet2012(path: str | PathLike[str], subset: str = "a") -> Bunch:
 
     Notes
     -----
-    The code -1 of the descriptors and of ``Weight`` means unknown and becomes NaN. Several values
-    of a variable in the same minute are averaged. Values are not cleaned otherwise; the data
-    contain typing errors such as a pH of 735.
+    The code -1 means unknown, for every variable, and becomes NaN: of measurements it occurs in
+    ``Weight`` and, in set c, in 224 diastolic pressures. Several values of a variable in the same
+    minute are averaged. Values are not cleaned otherwise; the data contain typing errors such as a
+    pH of 735.
 
     References
     ----------
@@ -80,8 +81,7 @@ def load_physionet2012(path: str | PathLike[str], subset: str = "a") -> Bunch:
     folder, outcome_file = Path(path) / f"set-{subset}", Path(path) / f"Outcomes-{subset}.txt"
     records = _read_records(folder)
     outcomes = _read_outcomes(outcome_file)
-    coded = records["parameter"].isin([*_DESCRIPTORS, "Weight"])
-    records = records.assign(value=records["value"].mask(coded & (records["value"] == -1)))
+    records = records.assign(value=records["value"].mask(records["value"] == -1))
     described = records["parameter"].isin(_DESCRIPTORS)
     static = records[described].pivot_table(
         index="record", columns="parameter", values="value", aggfunc="first"

@@ -25,6 +25,7 @@ from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.codes import warn_of_codes
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
@@ -141,6 +142,7 @@ def fit_forecaster(
     """
     limits = CellLimits.of(panel)
     panel = _by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
+    warn_of_codes(panel, "y")
     check_sizes(panel, name="y")
     if panel.n_series >= FEWEST_TO_HOLD_OUT:
         held_out = np.zeros(panel.n_series, dtype=bool)

@@ -20,7 +20,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils._param_validation import Interval
 
-from skpolyode.heads.base import HeadEstimator, spread_folds
+from skpolyode.heads.base import HeadEstimator
+from skpolyode.heads.folds import spread_folds
 from skpolyode.heads.weights import fit_parameters
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.select import observed_part, series_chunks, take
@@ -91,10 +92,11 @@ class AgedEstimator(HeadEstimator):
         age = panel.elapsed[stop - 1]
         ages = copy(self)
         ages._is_aged = True
-        ages._age_unit = float(age.std()) or 1.0
+        each = None if weights is None else weights[series]  # as many cuts of each series
+        centre = np.average(age, weights=each)
+        ages._age_unit = float(np.sqrt(np.average((age - centre) ** 2, weights=each))) or 1.0
         Z, target = ages._aged(panel, series, stop), target[series]
         groups = np.arange(n_series) if groups is None else groups
-        each = None if weights is None else weights[series]  # as many cuts of each series
         ages.head_ = clone(head).fit(Z, target, **fit_parameters(head, each))
         spread = {"keep_single": is_classifier(self), "groups": groups[series]}
         folds = spread_folds(target, self.cv, rng, **spread)

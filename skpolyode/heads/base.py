@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders import ChannelScaler
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
+from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.heads.weights import fit_parameters, series_weights
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
@@ -41,9 +42,6 @@ from skpolyode.transformers.input import (
 )
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_names, local_random_state
-
-Fold = tuple[np.ndarray, np.ndarray]
-"""Rows to train on and rows to test on."""
 
 # With a few dozen series, one deal of folds decides by luck (ArrowHead, 36 series: an accuracy of
 # .75 to .89). Folds are dealt again until MANY_SERIES tests were made, but at most so often.
@@ -102,8 +100,9 @@ class HeadEstimator(SeriesEstimator):
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together in training.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            Weight of each series, for the transformer and the head; scores of cross-validation are
-            not weighted. None: equal weights.
+            Weight of each series, for the head and what is learned beside it; scores of
+            cross-validation are not weighted, nor is the training of the transformer. A series of
+            weight 0 changes nothing. None: equal weights.
 
         Returns
         -------
@@ -134,15 +133,21 @@ class HeadEstimator(SeriesEstimator):
             refuse_reordered(y, panel, "y")
             check_consistent_length(np.empty(panel.n_series), y)
             refuse_missing(y, "y", "no target")
-            target = self._read_target(y)
-            known = observed_series(panel)
-            labels = None if groups is None else one_each(groups, panel, "groups")[known]
-            weights = None if sample_weight is None else read_weights(sample_weight, panel)[known]
-            panel, target = drop_empty(panel), self._read_target(target[known])
+            known, observed = observed_series(panel), drop_empty(panel)
+            target = self._read_target(y, known)
+            labels = None if groups is None else one_each(groups, panel, "groups")
+            weights = None if sample_weight is None else read_weights(sample_weight, panel)
+            if weights is not None and not (known := known & (weights > 0)).any():
+                raise ValueError("sample_weight is zero for every series that has an observation.")
+            panel = observed if weights is None else drop_empty(panel[known])
+            target, labels, weights = _at(known, target, labels, weights)
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
-            kinds = self._fit_transformer(panel, labels, weights, seed)
+            kinds = self._fit_transformer(panel, labels, seed)
             weights = series_weights(target, weights, getattr(self, "class_weight", None))
+            if weights is not None and not (counted := weights > 0).all():  # of a class
+                panel, target, labels, weights = _at(counted, panel, target, labels, weights)
+            self._learn_default(target, weights)
             classifies = is_classifier(self)
             # R² is defined for two series and more, hence the least size of a test part.
             n_folds = self.cv if classifies else min(self.cv, len(target) // 2)
@@ -174,12 +179,14 @@ class HeadEstimator(SeriesEstimator):
         return self
 
     @abstractmethod
-    def _read_target(self, y: Any) -> np.ndarray:
-        """Check the targets, return an array (B,), and set `_default`."""
+    def _read_target(self, y: Any, known: np.ndarray) -> np.ndarray:
+        """Check the targets and return an array (B,); only some series are `known` to a head."""
 
-    def _fit_transformer(
-        self, panel: Panel, groups: np.ndarray | None, weights: np.ndarray | None, seed: int
-    ) -> list[str]:
+    @abstractmethod
+    def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:
+        """Set `_default` from the targets of the series that count."""
+
+    def _fit_transformer(self, panel: Panel, groups: np.ndarray | None, seed: int) -> list[str]:
         """Train the transformer unless it is trained; return the kinds of features to compare."""
         transformer = PolyODETransformer() if self.transformer is None else clone(self.transformer)
         is_trained = isinstance(transformer, FrozenEstimator)
@@ -203,9 +210,8 @@ class HeadEstimator(SeriesEstimator):
             known = transformer.get_params(deep=False)
             if self.random_state is not None and "random_state" in known:
                 transformer.set_params(random_state=seed)
-            told = {"groups": groups, "sample_weight": weights}
-            options = {k: v for k, v in told.items() if v is not None}
-            options = options if isinstance(transformer, NeuralTransformer) else {}
+            is_held_out = groups is not None and isinstance(transformer, NeuralTransformer)
+            options = {"groups": groups} if is_held_out else {}
             transformer.fit(panel if transformer.uses_static else without_static(panel), **options)
         self.transformer_ = transformer
         return kinds
@@ -231,9 +237,7 @@ class HeadEstimator(SeriesEstimator):
             if StaticEncoder.of_panel(panel) is not None:
                 transformer = make_union(transformer, StaticFeatures())
             Z = np.asarray(transformer.fit(panel, None).transform(panel), dtype=np.float64)
-            heads = [self.head]
-            if self.head is None:
-                heads = FEATURES[kind].heads(is_classifier(self), len(target), seed)
+            heads = self._heads(kind, target, seed)
             scores, compared = [0.0], len(kinds) + len(heads) > 2 and len(folds) > 0
             if compared:
                 told = [fit_parameters(head, weights) or None for head in heads]
@@ -255,6 +259,12 @@ class HeadEstimator(SeriesEstimator):
                 best, self.features_ = max(scores), kind
                 self.feature_transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
         return chosen
+
+    def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[Any]:
+        """The heads that compete on a kind of features, not fitted."""
+        if self.head is not None:
+            return [self.head]
+        return FEATURES[kind].heads(is_classifier(self), len(target), seed)
 
     def _as_scored(self, head: Any) -> Any:
         """A head that is not fitted, as `scoring` reads it."""
@@ -335,64 +345,14 @@ class HeadEstimator(SeriesEstimator):
         super().save(path)
 
 
+def _at(kept: np.ndarray, *entries: Any) -> list[Any]:
+    """The entries of some series; None where there are none."""
+    return [None if each is None else each[kept] for each in entries]
+
+
 def _n_targets(y: Any) -> int:
     try:
         shape = np.asarray(y).shape
     except ValueError:  # ragged: scikit-learn says so
         return 1
     return shape[1] if len(shape) == 2 else 1
-
-
-def spread_folds(
-    y: np.ndarray,
-    n_folds: int,
-    rng: np.random.RandomState,
-    *,
-    keep_single: bool,
-    groups: np.ndarray | None = None,
-) -> list[Fold]:
-    """Training and test rows of each fold, with the targets spread evenly over the folds.
-
-    Rows (or groups, by their mean target) are sorted by their targets and dealt to the folds in
-    turn. Unlike scikit-learn's stratified folds this also works for numbers, and for classes with
-    fewer members than folds.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_series,)
-        Labels or numbers.
-    n_folds : int
-        Number of folds; fewer if there are fewer rows (or groups).
-    rng : RandomState
-        Deals rows with the same target at random.
-    keep_single : bool
-        Keep the only member (or group) of a class in all training parts, so that each has all
-        classes.
-    groups : ndarray of shape (n_series,) or None, default=None
-        Labels; rows with the same label are tested together.
-
-    Returns
-    -------
-    list of (int ndarray, int ndarray)
-        Empty if there would be fewer than two folds.
-    """
-    groups = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    _, label = np.unique(y, return_inverse=True)
-    level = np.bincount(groups, label) / np.bincount(groups)
-    shuffled = rng.permutation(len(level))
-    order = shuffled[np.argsort(level[shuffled], kind="stable")]
-    if keep_single:
-        pairs = np.unique(np.stack([label, groups]), axis=1)  # which class is in which group
-        is_only = np.bincount(pairs[0])[pairs[0]] == 1
-        order = order[~np.isin(order, pairs[1, is_only])]
-    n_folds = min(n_folds, len(order))
-    if n_folds < 2:
-        return []
-    fold = np.full(len(level), -1)  # never tested
-    fold[order] = np.arange(len(order)) % n_folds
-    fold = fold[groups]
-    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
-    if not keep_single:
-        return folds
-    # If groups have several classes, all groups with some class may have come to one fold.
-    return [fold for fold in folds if len(np.unique(label[fold[0]])) == label.max() + 1]

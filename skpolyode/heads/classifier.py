@@ -8,12 +8,13 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import Fold, spread_folds
+from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.heads.risk import AgedClassifier, has_scores
 from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
@@ -63,7 +64,8 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
         gets those of `predict_proba`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": all
-        classes have the same total weight. None: all series have the same weight.
+        classes have the same total weight. None: all series have the same weight. A class of
+        weight 0 has a probability of 0.
     n_cuts : int, default=0
         Number of ages at which `predict_proba_path` learns from each series, with the weight of one
         series together: a cut at random in each stretch of it, and the whole. 8 serves well; the
@@ -76,7 +78,8 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     class_prior_ : float64 ndarray of shape (n_classes,)
-        Share of each class in `fit`: the prediction for a series without any observation.
+        Share of each class in `fit`, by weight: the prediction for a series without any
+        observation.
     features_ : str
         The kind of features that was chosen.
     cv_scores_ : dict of str to float
@@ -175,17 +178,25 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
         super().__init__(transformer, features=features, head=head, **folds)
         self.class_weight = class_weight
 
-    def _read_target(self, y: Any) -> np.ndarray:
+    def _read_target(self, y: Any, known: np.ndarray) -> np.ndarray:
         labels = _check_y(y)
         check_classification_targets(labels)
-        self.classes_ = np.unique(labels)
+        self.classes_ = np.unique(labels[known])
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class only, {labels[0]}: {type(self).__name__} needs two or more."
             )
-        self.class_prior_ = (labels[:, None] == self.classes_).mean(axis=0)
-        self._default = self.classes_[[np.argmax(self.class_prior_)]]
         return labels
+
+    def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:
+        is_of = target[:, None] == self.classes_
+        self.class_prior_ = np.average(is_of, axis=0, weights=weights)
+        self._default = self.classes_[[np.argmax(self.class_prior_)]]
+
+    def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[Any]:
+        if (target == target[0]).all():  # all other classes have a weight of 0
+            return [DummyClassifier()]
+        return super()._heads(kind, target, seed)
 
     def _calibrate(
         self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
@@ -224,8 +235,12 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
 
     def _answer(self, Z: np.ndarray) -> np.ndarray:
         if hasattr(self.head_, "predict_proba") and not self._is_aged:
-            return self.head_.predict_proba(Z)
-        return probabilities(_scores(self.head_, Z), self.temperature_)
+            known = self.head_.predict_proba(Z)
+        else:
+            known = probabilities(_scores(self.head_, Z), self.temperature_)
+        answers = np.zeros((len(Z), len(self.classes_)))  # of classes of weight 0
+        answers[:, self.class_prior_ > 0] = known
+        return answers
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; with several targets, the share of series with all of them right.
@@ -287,12 +302,13 @@ def _temperature_of(
     """Temperature of the scores of clones of a head, of series that these have not seen."""
     if not folds:
         return 1.0
-    scores = []
+    scores, each = [], next(iter(told.values()), None)
     for train, test in folds:
         own = {name: weights[train] for name, weights in told.items()}
         scores.append(_scores(clone(head).fit(Z[train], target[train], **own), Z[test]))
-    tested = target[np.concatenate([test for _, test in folds])]
-    return fit_temperature(np.concatenate(scores), np.searchsorted(np.unique(target), tested))
+    tested = np.concatenate([test for _, test in folds])
+    label = np.searchsorted(np.unique(target), target[tested])
+    return fit_temperature(np.concatenate(scores), label, None if each is None else each[tested])
 
 
 def _scores(head: Any, Z: np.ndarray) -> np.ndarray:
@@ -307,7 +323,9 @@ def probabilities(scores: np.ndarray, temperature: float) -> np.ndarray:
     return softmax(_of_each_class(scores) / temperature, axis=1)
 
 
-def fit_temperature(scores: np.ndarray, label: np.ndarray) -> float:
+def fit_temperature(
+    scores: np.ndarray, label: np.ndarray, weights: np.ndarray | None = None
+) -> float:
     """Temperature with the least log loss on series that the head has not seen.
 
     As in Platt's scaling, the targets are not exactly 0 and 1 but depend on the number of series:
@@ -319,6 +337,8 @@ def fit_temperature(scores: np.ndarray, label: np.ndarray) -> float:
         Scores of each class; of the second class if there are two.
     label : int ndarray of shape (n_series,)
         Index of the class of each series.
+    weights : float64 ndarray of shape (n_series,) or None, default=None
+        How much each series counts. None: all the same.
 
     Returns
     -------
@@ -330,7 +350,8 @@ def fit_temperature(scores: np.ndarray, label: np.ndarray) -> float:
     target[np.arange(n_series), label] += n_series / (n_series + n_classes)
 
     def loss(log_temperature: float) -> float:
-        return -float(np.mean(target * log_softmax(scores * np.exp(-log_temperature), axis=1)))
+        each = (target * log_softmax(scores * np.exp(-log_temperature), axis=1)).mean(axis=1)
+        return -float(np.average(each, weights=weights))
 
     # Temperatures from about 1/1000 to 1000.
     return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))

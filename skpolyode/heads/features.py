@@ -52,15 +52,15 @@ def without_static(panel: Panel) -> Panel:
 
 
 def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[Any]:
-    from sklearn.compose import TransformedTargetRegressor
-    from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC, SVR
+
+    from skpolyode.heads.weights import ScaledTarget
 
     strengths = (10.0, 1.0, 100.0)
     if classifies:  # with broken ties the prediction is the class of the largest score
         return [SVC(C=C, break_ties=True) for C in strengths]
     # C and the width of the tube are in units of the target, hence its standardisation.
-    return [TransformedTargetRegressor(SVR(C=C), transformer=StandardScaler()) for C in strengths]
+    return [ScaledTarget(SVR(C=C)) for C in strengths]
 
 
 def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:

@@ -49,7 +49,7 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
     Attributes
     ----------
     target_mean_ : float
-        Mean target of `fit`: the prediction for a series without any observation.
+        Weighted mean of the targets of `fit`: the prediction for a series without any observation.
     features_ : str
         The kind of features that was chosen.
     cv_scores_ : dict of str to float
@@ -88,15 +88,16 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
     True
     """
 
-    def _read_target(self, y: Any) -> np.ndarray:
+    def _read_target(self, y: Any, known: np.ndarray) -> np.ndarray:
         cells = np.asarray(y)
         text = cells.ravel().tolist() if cells.dtype.kind in "OSU" else []
         if text := [cell for cell in text if isinstance(cell, str | bytes)]:
             raise ValueError(f"y must be numbers, got {text[0]!r}: PolyODEClassifier takes labels.")
-        target = _check_y(y, y_numeric=True).astype(np.float64)
-        self.target_mean_ = float(target.mean())
+        return _check_y(y, y_numeric=True).astype(np.float64)
+
+    def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:
+        self.target_mean_ = float(np.average(target, weights=weights))
         self._default = np.array([self.target_mean_])
-        return target
 
     def _answer(self, Z: np.ndarray) -> np.ndarray:
         return self.head_.predict(Z)

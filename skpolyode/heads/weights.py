@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import has_fit_parameter
 
@@ -22,6 +24,8 @@ def series_weights(
 def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
     """What `fit` of a head is given, besides features and targets, so that weights arrive.
 
+    Of a pipeline, steps before the last that take weights, such as `StandardScaler`, get them too.
+
     Raises
     ------
     ValueError
@@ -29,14 +33,37 @@ def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarra
     """
     if weights is None:
         return {}
-    name, last = "sample_weight", head
-    while hasattr(last, "steps"):
-        step, last = last.steps[-1]
-        name = f"{step}__{name}"
-    inner = getattr(last, "regressor", last)  # of a transformed target
+    *before, last = getattr(head, "steps", [("", head)])
+    if last[1] is not head:
+        of_steps = {last[0]: fit_parameters(last[1], weights)}
+        of_steps |= {
+            name: {"sample_weight": weights}
+            for name, step in before
+            if hasattr(step, "fit") and has_fit_parameter(step, "sample_weight")
+        }
+        return {f"{k}__{name}": w for k, own in of_steps.items() for name, w in own.items()}
+    inner = getattr(head, "regressor", head)  # of a transformed target
     if not has_fit_parameter(inner, "sample_weight"):
         raise ValueError(
             f"the head {type(inner).__name__} takes no sample_weight in fit: choose another head, "
             "or leave out sample_weight and class_weight."
         )
-    return {name: weights}
+    return {"sample_weight": weights}
+
+
+class ScaledTarget(RegressorMixin, BaseEstimator):
+    """A regressor of the standardised target, whose mean and scale are weighted as its fit is."""
+
+    def __init__(self, regressor: Any) -> None:
+        self.regressor = regressor
+
+    def fit(self, Z: np.ndarray, target: np.ndarray, sample_weight: Any = None) -> Self:
+        """Fit a clone of the regressor."""
+        self.scaler_ = StandardScaler().fit(target[:, None], sample_weight=sample_weight)
+        scaled = self.scaler_.transform(target[:, None])[:, 0]
+        self.regressor_ = clone(self.regressor).fit(Z, scaled, sample_weight=sample_weight)
+        return self
+
+    def predict(self, Z: np.ndarray) -> np.ndarray:
+        """Targets (B,)."""
+        return self.scaler_.inverse_transform(self.regressor_.predict(Z)[:, None])[:, 0]

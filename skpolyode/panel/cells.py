@@ -46,6 +46,15 @@ def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
     return to_float(array)
 
 
+def is_missing(values: np.ndarray, missing: Any) -> np.ndarray:
+    """Mark the values that are numbers which mean "not observed"."""
+    try:
+        codes = np.asarray(missing, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"missing must be numbers, such as [-999], got {missing!r}.") from None
+    return np.isin(values, codes)
+
+
 def text_columns(bad: Sequence[BadCell], n_rows: int, n_columns: int = 1) -> dict[int, BadCell]:
     """First bad cell of each column, of a block (n_rows, n_columns), that is mostly text."""
     found: dict[int, list[BadCell]] = {}

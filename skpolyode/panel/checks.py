@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import BadCell, unmasked
+from skpolyode.panel.cells import BadCell, is_missing, unmasked
 from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
@@ -34,7 +34,8 @@ SWAPPED = FaultKind(
 )
 DUPLICATE = FaultKind(
     "duplicate times",
-    'pass duplicates="mean", "first" or "last" to {maker} to merge rows of equal time',
+    'pass duplicates="mean", "first" or "last" to {maker} to merge rows of equal time, or "sum" to '
+    "add up amounts such as doses",
 )
 TOO_LATE = FaultKind(
     "times too large for their 16 digits to tell them apart",
@@ -95,6 +96,7 @@ class PanelOptions(TypedDict, total=False):
     sort: bool
     duplicates: Duplicates
     empty: Empty
+    missing: Sequence[float]
 
 
 def build_rows(
@@ -111,6 +113,7 @@ def build_rows(
     sort: bool = False,
     duplicates: Duplicates = "error",
     empty: Empty = "error",
+    missing: Sequence[float] = (),
 ) -> Rows:
     """Read data that the user calls `name`; sort, merge and check them, and fit the labels.
 
@@ -124,6 +127,10 @@ def build_rows(
             raise ValueError(f"{option} must be one of {known}, got {value!r}.")
     faults = Faults(name, read_ids(ids), channel_names, maker)
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
+    unknown = is_missing(rows.values, missing)
+    rows = (
+        rows.with_cells(lambda cells: np.where(unknown, np.nan, cells)) if unknown.any() else rows
+    )
     rows = sort_rows(rows) if sort else rows
     rows = rows if duplicates == "error" else merge_duplicates(rows, duplicates)
     if rows.values.shape[1] == 0:

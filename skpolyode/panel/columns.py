@@ -49,18 +49,23 @@ def reduce_groups(
     """Reduce groups of rows to one row each; NaN cells count only where a group has no other.
 
     `values` (n_rows, D) are the rows, `starts` (n_groups,) the first row of each group, increasing
-    from 0; the result is of shape (n_groups, D). So are the columns `beside`: those of a mean, or
-    of the cell that is taken.
+    from 0; the result is of shape (n_groups, D). So are the columns `beside`: those of a mean or a
+    sum, or of the cell that is taken.
     """
     known = ~np.isnan(values)
-    if how == "mean":
+    if how in ("mean", "sum"):
         told = {
             name: MEANS[name](column, known, starts)
             if name in MEANS
             else mean_of_cells(column, known & ~np.isnan(column), starts)
             for name, column in beside.items()
         }
-        return mean_of_cells(values, known, starts), told
+        mean = mean_of_cells(values, known, starts)
+        if how == "mean":
+            return mean, told
+        n = np.maximum(np.add.reduceat(known.astype(np.float64), starts), 1)
+        with np.errstate(over="ignore"):
+            return mean * n, {name: column * n for name, column in told.items()}
     group = np.repeat(np.arange(len(starts)), _sizes(starts, len(values)))
     rows = np.where(known, np.arange(len(values))[:, None], np.nan)
     taken = pd.DataFrame(rows).groupby(group).agg(how).to_numpy()

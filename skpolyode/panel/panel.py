@@ -47,7 +47,8 @@ class Panel(PanelViews):
         Known standard deviations of the measurement errors, in the units of the values, such as
         those of an instrument or an assay. NaN where not known, 0 for an exact value.
         PolyODETransformer, LegendreFitTransformer and SummaryStatsTransformer use them; others
-        ignore them and warn. Merged rows get the error of their mean, or of the value that is kept.
+        ignore them and warn. Merged rows get the error of their mean or sum, or of the value that
+        is kept.
     inputs : Inputs, Panel or None, default=None
         Exogenous variables, at times of their own: :class:`Inputs`, or a panel whose channels are
         all of the kind "hold". PolyODETransformer, ODERNNTransformer and GRUODEBayesTransformer use
@@ -59,13 +60,16 @@ class Panel(PanelViews):
         Timedeltas become plain numbers of that unit. None with numbers: times are plain numbers.
     sort : bool, default=False
         Whether to sort the rows of each series by time. False: unsorted rows raise an error.
-    duplicates : {"error", "mean", "first", "last"}, default="error"
+    duplicates : {"error", "mean", "sum", "first", "last"}, default="error"
         What to do with rows of equal time in a series: raise an error, or merge them channel by
-        channel, ignoring NaN.
+        channel, ignoring NaN. Readings have a mean, amounts such as doses a sum.
     empty : {"error", "keep"}, default="error"
         What to do with series without any observation: raise an error, or keep them, so that one of
         them does not stop a batch. Estimators skip them in `fit` and return NaN for them later.
         Classifiers return the class shares of `fit` for them, regressors the mean target.
+    missing : sequence of float, default=()
+        Numbers that mean "not observed", such as [-999], in every channel: they become NaN, and
+        their errors with them.
 
     Attributes
     ----------
@@ -136,10 +140,12 @@ class Panel(PanelViews):
         sort: bool = False,
         duplicates: Duplicates = "error",
         empty: Empty = "error",
+        missing: Sequence[float] = (),
     ) -> None:
         reader = with_errors(rows_from_flat, errors)
         labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
         how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
+        how["missing"] = missing
         self._store(build_rows("Panel", reader, (times, values, offsets), "Panel", **labels, **how))
 
     @classmethod
@@ -160,8 +166,8 @@ class Panel(PanelViews):
             Standard deviations of the values, one array a series, of the shape of its values; see
             `Panel`.
         **options : dict
-            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
-            `empty` of `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates`,
+            `empty` and `missing` of `Panel`.
 
         Returns
         -------
@@ -197,8 +203,8 @@ class Panel(PanelViews):
             DataFrame are matched with those of its frame by name, and its index must be the same;
             arrays have the rows and columns in the order of the frame.
         **options : dict
-            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
-            `empty` of `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates`,
+            `empty` and `missing` of `Panel`.
 
         Returns
         -------
@@ -239,8 +245,8 @@ class Panel(PanelViews):
         errors : array-like of the shape of `array` or None, default=None
             Standard deviations of the values; see `Panel`.
         **options : dict
-            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
-            `empty` of `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates`,
+            `empty` and `missing` of `Panel`.
 
         Returns
         -------
@@ -302,11 +308,13 @@ class Panel(PanelViews):
             Columns that are constant in each series, or a table as in `Panel`.
         inputs : DataFrame, Inputs, Panel or None, default=None
             Exogenous variables: another table with the columns `id` and `time`, in which all other
-            columns are inputs, or as in `Panel`.
+            columns are inputs, or as in `Panel`. The option `duplicates` is not for its rows: give
+            ``Inputs(Panel.from_long(table, ..., duplicates="sum"), "impulse")`` to add up doses.
         kinds : str, sequence of str or mapping of str to str, default="hold"
             Kinds of the inputs of a table; see `Inputs`.
         **options : dict
-            `ids`, `channel_names`, `time_unit`, `sort`, `duplicates` and `empty` of `Panel`.
+            `ids`, `channel_names`, `time_unit`, `sort`, `duplicates`, `empty` and `missing` of
+            `Panel`.
 
         Returns
         -------
@@ -326,15 +334,16 @@ class Panel(PanelViews):
         """
         columns = {"values": values, "channel": channel, "value": value, "error": error}
         columns["static"] = static
-        how = options.get("duplicates", "error")
-        reader = partial(rows_from_long, id=id, time=time, duplicates=how)
+        reader = partial(rows_from_long, id=id, time=time)
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
-            shared = {k: options[k] for k in ("time_unit", "sort", "duplicates") if k in options}
+            shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
             every = partial(reader, **dict.fromkeys(columns))
             own = every if len(inputs) else partial(rows_from_nothing, (id, time))
-            rows = build_rows("inputs", own, inputs, "Panel.from_long", empty="keep", **shared)
+            maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
+            rows = build_rows("inputs", own, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
-        reader = partial(reader, **columns)
+        how = {k: options[k] for k in ("duplicates", "missing") if k in options}
+        reader = partial(reader, **columns, **how)
         rows = build_rows("df", reader, df, "Panel.from_long", inputs=inputs, **options)
         return cls.from_rows(rows)
 
@@ -348,8 +357,8 @@ class Panel(PanelViews):
             sktime's "nested_univ", "pd-multiindex", "df-list" or "numpy3D" (series, channel,
             time); the channels of a nested frame may have different times.
         **options : dict
-            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates` and
-            `empty` of `Panel`.
+            `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates`,
+            `empty` and `missing` of `Panel`.
 
         Returns
         -------
@@ -364,7 +373,8 @@ class Panel(PanelViews):
         >>> Panel.from_sktime(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=index))
         Panel(2 series, 1 channel, 3 observations, 100% of cells observed, times 0 to 1)
         """
-        reader = partial(rows_from_sktime, duplicates=options.get("duplicates", "error"))
+        how = {k: options[k] for k in ("duplicates", "missing") if k in options}
+        reader = partial(rows_from_sktime, **how)
         return cls.from_rows(build_rows("X", reader, X, "Panel.from_sktime", **options))
 
     @classmethod

@@ -12,7 +12,7 @@ import pandas as pd
 from skpolyode.panel.columns import Beside, reduce_groups
 from skpolyode.panel.timeaxis import Times, to_ticks
 
-Duplicates = Literal["error", "mean", "first", "last"]
+Duplicates = Literal["error", "mean", "sum", "first", "last"]
 
 _NEAR_TICK = 1e-3  # ticks that rounding may move a time between them
 _MOST_TICKS = 9.2e18  # that an int64 surely holds: 291 years of nanoseconds

@@ -76,10 +76,10 @@ def embed_dataset(
     verbose : int, default=0
         If positive, show a progress bar.
     **options : dict
-        `time_unit`, `sort`, `duplicates` and `empty` of :class:`skpolyode.Panel`, and `error` of
-        :meth:`skpolyode.Panel.from_long`. If the estimator was fitted on datetimes in another unit
-        than seconds, give its `time_unit`. `inputs`, a DataFrame with the columns `id` and `time`,
-        and `kinds` are exogenous variables.
+        `time_unit`, `sort`, `duplicates`, `empty` and `missing` of :class:`skpolyode.Panel`, and
+        `error` of :meth:`skpolyode.Panel.from_long`. If the estimator was fitted on datetimes in
+        another unit than seconds, give its `time_unit`. `inputs`, a DataFrame with the columns `id`
+        and `time`, and `kinds` are exogenous variables.
 
     Returns
     -------

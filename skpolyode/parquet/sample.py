@@ -56,7 +56,7 @@ def sample_dataset(
     verbose : int, default=0
         If positive, show a progress bar.
     **options : dict
-        `time_unit`, `sort` and `duplicates` of :class:`skpolyode.Panel`, and `error` of
+        `time_unit`, `sort`, `duplicates` and `missing` of :class:`skpolyode.Panel`, and `error` of
         :meth:`skpolyode.Panel.from_long`; `inputs` and `kinds` as of `embed_dataset`.
 
     Returns

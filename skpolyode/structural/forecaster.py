@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel, as_panel, query_times
+from skpolyode.panel.codes import warn_of_codes
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty, fill_values
@@ -94,6 +95,7 @@ class StructuralForecaster(SeriesEstimator):
             period = read_period(self.period, panel.time_unit)
         limits = CellLimits.of(panel)
         known = within_limits(panel, limits)
+        warn_of_codes(known)
         check_sizes(known, largest=_LARGEST)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.models_ = StructuralModels.learn(drop_empty(known), seed, period)

@@ -21,6 +21,7 @@ from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged, series_index
 from skpolyode.panel.cells import unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
+from skpolyode.panel.codes import warn_of_codes
 from skpolyode.panel.convert import shape_of
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
@@ -177,6 +178,7 @@ def read_panel(
         if limits is None:
             limits = CellLimits.of(panel, of_values=estimator.ignores_outliers)
             panel = within_limits(panel, limits)
+            warn_of_codes(panel)
         estimator.limits_ = limits
     check_sizes(panel)  # of what is left: a cell is faulty however far away it is
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not

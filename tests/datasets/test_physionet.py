@@ -20,7 +20,10 @@ FIRST = """Time,Parameter,Value
 00:37,HR,77
 00:37,HR,79
 01:30,Weight,80.5
-01:30,Temp,-1
+01:30,DiasABP,-1
+01:30,NIDiasABP,60
+01:30,NIDiasABP,-1
+01:30,Temp,-1.5
 47:50,pH,7.25
 """
 SECOND = """Time,Parameter,Value
@@ -76,7 +79,8 @@ def test_series(folder):
         ("00:07", "HR"): 73.0,
         ("00:37", "HR"): 78.0,
         ("01:30", "Weight"): 80.5,
-        ("01:30", "Temp"): -1.0,
+        ("01:30", "NIDiasABP"): 60.0,  # the mean of what is known
+        ("01:30", "Temp"): -1.5,
         ("47:50", "pH"): 7.25,
     }
     assert cells(panel[1], panel.channel_names) == {
@@ -105,7 +109,7 @@ def test_variables_are_those_of_the_challenge():
     [
         ("132539", "", r"132539\.txt must start with the line 'Time,Parameter,Value', got ''"),
         ("132539", FIRST[5:], "must start with the line 'Time,Parameter,Value', got 'Parameter,"),
-        ("132539", FIRST[:-9], r"132539\.txt, line 14 must have 3 fields, got '47:50'; is the fi"),
+        ("132539", FIRST[:-9], r"132539\.txt, line 17 must have 3 fields, got '47:50'; is the fi"),
         ("132539", FIRST[:21], "second line that its RecordID is 132539; is the file truncated"),
         ("132541", FIRST, r"132541\.txt must say on its second line that its RecordID is 132541"),
         ("notes", FIRST, r"notes\.txt must be named after its record number"),

@@ -31,7 +31,7 @@ from skpolyode import (
 )
 from skpolyode.embedders import holdout
 from skpolyode.heads import MiniRocket, base, features
-from skpolyode.heads.base import spread_folds
+from skpolyode.heads.folds import spread_folds
 from tests.quick import few_trees, no_stacking
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)

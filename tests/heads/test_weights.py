@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpolyode import HiPPOTransformer, PolyODEClassifier, PolyODERegressor
+from skpolyode.panel import Panel
 from tests.transformers.data import small
 
 RNG = np.random.default_rng(0)
@@ -65,12 +66,98 @@ def test_balanced_classes_find_the_rare_one():
     assert share > plain.predict_proba(SERIES)[:, 1].mean()
 
 
-def test_the_embedder_has_the_weights_too():
-    weights = np.r_[np.zeros(30), np.ones(30)]
-    model = PolyODERegressor(small(max_epochs=1), features="coefficients", head=Ridge())
-    model.fit(SERIES, LEVEL, sample_weight=weights)
-    alone = small(max_epochs=1).fit(SERIES[30:])
-    np.testing.assert_allclose(model.scaler_.mean, alone.scaler_.mean)
+SCALED = make_pipeline(StandardScaler(), Ridge())
+
+
+@pytest.mark.parametrize(
+    ("features", "head"),
+    [("coefficients", None), ("summary", None), ("path", None), ("coefficients", SCALED)],
+)
+def test_a_series_of_weight_zero_changes_nothing(features, head):
+    """However far its values and its target are from all others; nor does its class."""
+    far = [(np.arange(9.0), np.full((9, 2), 1e3)), (np.arange(40.0), np.full((40, 2), -1e3))]
+    given = [far[0], *SERIES[:30], far[1]]
+    weights = np.r_[0, np.tile([1.0, 2.0], 15), 0]
+    embedder = HiPPOTransformer(n_coefficients=2) if features != "path" else small(max_epochs=1)
+    known = {"features": features, "cv": 2, "n_cuts": 2, "random_state": 0}
+    model = PolyODERegressor(embedder, head=head, **known)
+    alone = clone(model).fit(SERIES[:30], LEVEL[:30], sample_weight=weights[1:-1])
+    model.fit(given, np.r_[1e6, LEVEL[:30], 1e6], sample_weight=weights)
+    assert model.target_mean_ == alone.target_mean_
+    np.testing.assert_array_equal(model.predict(SERIES), alone.predict(SERIES))
+    paths = (one.predict_path(SERIES[:3]).values for one in (model, alone))
+    np.testing.assert_array_equal(*paths)
+    if head is not None:
+        return
+    model, label = PolyODEClassifier(embedder, **known), np.where(LEVEL[:30] > 0, "up", "down")
+    alone = clone(model).fit(SERIES[:30], label, sample_weight=weights[1:-1])
+    model.fit(given, ["far", *label, "far"], sample_weight=weights)
+    assert model.classes_.tolist() == ["down", "far", "up"]
+    known, wanted = (one.predict_proba(SERIES) for one in (model, alone))
+    np.testing.assert_array_equal(known[:, [0, 2]], wanted)
+    np.testing.assert_array_equal(known[:, 1], 0.0)
+    known, wanted = (one.predict_proba_path(SERIES[:3]).values for one in (model, alone))
+    np.testing.assert_array_equal(known[:, [0, 2]], wanted)
+
+
+@pytest.mark.parametrize("features", ["coefficients", "path"])
+def test_a_series_of_hardly_any_weight_changes_hardly_anything(features):
+    """Scalers of targets and features have the weights, as the head has (a tree isolates it)."""
+    weights = np.r_[np.ones(30), 1e-9]
+    embedder = HiPPOTransformer(n_coefficients=2) if features != "path" else small(max_epochs=1)
+    model = PolyODERegressor(embedder, features=features, cv=2, random_state=0)
+    model.fit([*SERIES[:30], SERIES[30]], np.r_[LEVEL[:30], 1e4], sample_weight=weights)
+    assert np.abs(model.predict(SERIES) - LEVEL).max() < 2.5
+    assert model.target_mean_ == pytest.approx(LEVEL[:30].mean(), abs=1e-6)
+
+
+def test_steps_before_the_head_have_the_weights():
+    """A weight of two is two such series, for a scaler as well."""
+    weights = RNG.integers(1, 3, 60)
+    twice = np.repeat(np.arange(60), weights)
+    model = regressor(head=SCALED).fit(SERIES, LEVEL, sample_weight=weights)
+    Z = model.transformer_.transform(SERIES)
+    wanted = StandardScaler().fit(Z[twice])
+    np.testing.assert_allclose(model.head_[0].mean_, wanted.mean_)
+    default = regressor().fit(SERIES, LEVEL, sample_weight=weights)
+    assert default.head_.scaler_.mean_[0] == pytest.approx(LEVEL[twice].mean())
+    assert default.target_mean_ == pytest.approx(LEVEL[twice].mean())
+    assert default.head_.scaler_.scale_[0] == pytest.approx(LEVEL[twice].std())
+
+
+@pytest.mark.parametrize("head", [None, LogisticRegression()])
+def test_a_class_of_weight_zero_has_no_probability(head):
+    level = np.digitize(LEVEL, [-0.5, 0.5])
+    model = classifier(head=head, n_cuts=2, class_weight={0: 1.0, 1: 0.0, 2: 1.0})
+    given = model.fit(SERIES, level).predict_proba(SERIES)
+    assert given.shape == (60, 3)
+    np.testing.assert_array_equal(given[:, 1], 0.0)
+    np.testing.assert_allclose(given.sum(axis=1), 1.0)
+    assert model.class_prior_[1] == 0.0
+    np.testing.assert_array_equal(model.predict_proba_path(SERIES[:3]).values[:, 1], 0.0)
+    of_both = classifier(head=head).fit(
+        [SERIES[k] for k in np.flatnonzero(level != 1)], level[level != 1]
+    )
+    agree = of_both.predict(SERIES) == model.predict(SERIES)
+    assert agree[level != 1].all()
+    only = classifier(head=head, n_cuts=2, class_weight={0: 1.0, 1: 0.0}).fit(SERIES, RARE)
+    np.testing.assert_array_equal(only.predict_proba(SERIES), [[1.0, 0.0]] * 60)
+    np.testing.assert_array_equal(only.predict(SERIES), 0)
+    np.testing.assert_array_equal(only.predict_proba_path(SERIES[:1]).values[:, 0], 1.0)
+
+
+def test_priors_are_weighted():
+    weights = np.where(RARE == 1, 3.0, 1.0)
+    model = classifier(head=LogisticRegression()).fit(SERIES, RARE, sample_weight=weights)
+    share = 3 * RARE.sum() / weights.sum()
+    np.testing.assert_allclose(model.class_prior_, [1 - share, share])
+
+
+def test_weights_of_nothing_but_series_without_an_observation_are_refused():
+    nothing = (np.arange(2.0), np.full((2, 2), np.nan))
+    panel = Panel.from_series([nothing, *SERIES], empty="keep")
+    with pytest.raises(ValueError, match="zero for every series that has an observation"):
+        regressor().fit(panel, np.r_[0.0, LEVEL], sample_weight=np.r_[1, np.zeros(60)])
 
 
 def test_a_head_without_weights_says_so():

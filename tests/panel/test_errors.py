@@ -140,7 +140,8 @@ def test_channels_keep_theirs():
 
 
 @pytest.mark.parametrize(
-    ("how", "wanted"), [("mean", np.hypot(0.3, 0.4) / 2), ("first", 0.3), ("last", 0.4)]
+    ("how", "wanted"),
+    [("mean", np.hypot(0.3, 0.4) / 2), ("sum", np.hypot(0.3, 0.4)), ("first", 0.3), ("last", 0.4)],
 )
 def test_merged_rows_have_the_error_of_what_is_taken(how, wanted):
     rows = [0.0, 0.0], [[1.0, np.nan], [3.0, 2.0]], [0, 2]

@@ -343,7 +343,11 @@ def test_answers_are_checked_when_they_are_used():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"duplicates": "max"}, ValueError, "duplicates must be one of 'error', 'mean', 'first'"),
+        (
+            {"duplicates": "max"},
+            ValueError,
+            "duplicates must be one of 'error', 'mean', 'sum', 'first'",
+        ),
         ({"time_unit": "week"}, ValueError, "time_unit must be one of None, 'us', .* got 'week'"),
         ({"ids": "ab"}, TypeError, "ids must be a 1-D sequence of labels, got 'ab'"),
         ({"ids": [[1, 2]]}, TypeError, "ids must be a 1-D sequence of labels"),

@@ -300,3 +300,18 @@ def test_a_day_that_was_not_has_no_row():
     assert holidays_of(panel, ["2011-12-31"]) == ["12-31"]
     with pytest.raises(ValueError, match="2011-12-30 was no day in Pacific/Apia"):
         holidays_of(panel, ["2011-12-30"])
+
+
+def test_doses_of_one_moment_add_up():
+    """However readings of one moment are merged: 100 and 50 are 150, not 75."""
+    rows = {"who": ["a", "a", "a"], "hour": [1.0, 1.0, 2.0]}
+    names = {"id": "who", "time": "hour"}
+    readings = pd.DataFrame({**rows, "level": [2.0, 4.0, 5.0]})
+    doses = pd.DataFrame({**rows, "dose": [100.0, 50.0, 25.0]})
+    message = r"""(?s)same time.*"sum" to add up amounts such as doses"""
+    with pytest.raises(ValueError, match=message):
+        Panel.from_long(readings, **names, inputs=doses, kinds="impulse", duplicates="mean")
+    amounts = Inputs(Panel.from_long(doses, **names, duplicates="sum"), kinds="impulse")
+    panel = Panel.from_long(readings, **names, inputs=amounts, duplicates="mean")
+    assert panel.values.ravel().tolist() == [3.0, 5.0]
+    assert panel.inputs.panel.values.ravel().tolist() == [150.0, 25.0]

@@ -23,7 +23,7 @@ def test_sorting_undoes_any_shuffle(series, random):
     assert Panel.from_series(shuffled, sort=True).equals(Panel.from_series(series))
 
 
-@given(pairs(), st.sampled_from(["mean", "first", "last"]))
+@given(pairs(), st.sampled_from(["mean", "sum", "first", "last"]))
 def test_without_duplicates_merging_changes_nothing(series, how):
     assert Panel.from_series(series, duplicates=how).equals(Panel.from_series(series))
 
@@ -42,6 +42,7 @@ def test_merging_undoes_repetition(series, how, times_over):
     ("how", "expected"),
     [
         ("mean", [[1.0, 20.0, NAN], [3.0, 5.0, 6.0]]),
+        ("sum", [[1.0, 40.0, NAN], [6.0, 5.0, 6.0]]),
         ("first", [[1.0, 10.0, NAN], [2.0, 5.0, 6.0]]),
         ("last", [[1.0, 30.0, NAN], [4.0, 5.0, 6.0]]),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import read_values, text_columns
+from skpolyode.panel.cells import is_missing, read_values, text_columns
 from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC, TEXT
 from skpolyode.panel.columns import reduce_groups
 from skpolyode.panel.readers.kinds import column as column_of
@@ -49,7 +49,8 @@ def rows_from_long(
     value: str | None,
     error: str | Mapping[str, str] | None,
     static: object,
-    duplicates: Duplicates,
+    duplicates: Duplicates = "error",
+    missing: Sequence[float] = (),
 ) -> Rows:
     """Read a table with a column of ids and a column of times; see `Panel.from_long`."""
     if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
@@ -82,7 +83,7 @@ def rows_from_long(
     require_series(len(df), faults.name)
     table = read_table(column_of(df, id), column_of(df, time), faults, time_unit)
     if channel is not None:
-        rows = _pivot_columns(df, table, channel, value, error, faults, duplicates)
+        rows = _pivot_columns(df, table, channel, value, error, faults, duplicates, missing)
     else:
         rows = group_rows(table, [column_of(df, name) for name in names], names, faults)
         if error is not None:
@@ -191,15 +192,17 @@ def _pivot_columns(
     error: Any,
     faults: Faults,
     duplicates: Duplicates,
+    missing: Sequence[float],
 ) -> Rows:
     channels, names = pd.factorize(column_of(df, channel))
-    missing = np.flatnonzero(channels < 0)
-    if len(missing):
+    unnamed = np.flatnonzero(channels < 0)
+    if len(unnamed):
         raise ValueError(
-            f"{faults.name}: {table.where(missing[0], faults)}: the column {channel!r} is empty "
-            f"there, and in {len(missing)} row(s) in all; drop these rows."
+            f"{faults.name}: {table.where(unnamed[0], faults)}: the column {channel!r} is empty "
+            f"there, and in {len(unnamed)} row(s) in all; drop these rows."
         )
     cells = _numbers(column_of(df, value), value, table, faults)
+    cells[is_missing(cells, missing)] = np.nan  # before cells of one moment are merged
     numbered = range(len(names))
     try:
         order = sorted(numbered, key=lambda k: names[k])

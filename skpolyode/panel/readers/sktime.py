@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.cells import read_values
+from skpolyode.panel.cells import is_missing, read_values
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import is_id_name, is_nested, is_time_name
 from skpolyode.panel.readers.lists import rows_from_frames
@@ -16,7 +18,12 @@ from skpolyode.panel.timeaxis import join_times, read_times
 
 
 def rows_from_sktime(
-    X: object, faults: Faults, time_unit: str | None, *, duplicates: Duplicates
+    X: object,
+    faults: Faults,
+    time_unit: str | None,
+    *,
+    duplicates: Duplicates = "error",
+    missing: Sequence[float] = (),
 ) -> Rows:
     """Read any of the containers; see `Panel.from_sktime`."""
     if isinstance(X, list | tuple):
@@ -32,7 +39,7 @@ def rows_from_sktime(
             table = read_table(ids, times, faults, time_unit)
             return group_rows(table, columns, list(X.columns), faults)
         if is_nested(X):
-            return _rows_from_nested(X, faults, time_unit, duplicates)
+            return _rows_from_nested(X, faults, time_unit, duplicates, missing)
     raise TypeError(
         f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
         f'"numpy3D", got {type(X)}.'
@@ -77,7 +84,11 @@ def refuse_repeated_rows(frame: pd.DataFrame, name: str) -> None:
 
 
 def _rows_from_nested(
-    X: pd.DataFrame, faults: Faults, time_unit: str | None, duplicates: Duplicates
+    X: pd.DataFrame,
+    faults: Faults,
+    time_unit: str | None,
+    duplicates: Duplicates,
+    missing: Sequence[float],
 ) -> Rows:
     labels = X.index.to_numpy()
     if faults.ids is None and X.index.is_unique:
@@ -97,5 +108,6 @@ def _rows_from_nested(
     codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
     times = join_times([block for block, _ in blocks], time_unit)
     values = np.concatenate([values for _, values in blocks], dtype=np.float64)
+    values[is_missing(values, missing)] = np.nan  # before cells of one moment are merged
     table = Table(codes, labels, times)
     return pivot(table, channels, values, list(X.columns), faults, duplicates)
