@@ -10,6 +10,7 @@ import pytest
 from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.forecasting.frames import spelled_horizon
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, tiny, waves
@@ -93,6 +94,13 @@ DECLARED = {  # start, number of rows, the next two rows
     HOLIDAY: ("2024-03-04", 4, ["2024-03-11", "2024-03-12"]),
     "MS": ("2024-01-01", 2, ["2024-03-01", "2024-04-01"]),
 }
+
+
+@pytest.mark.parametrize("clock", [pd.PeriodIndex, pd.DatetimeIndex])
+def test_words_are_no_horizons(clock):
+    for fh in ("now", ["2024-03-01", "today"]):
+        with pytest.raises(ValueError, match=r"fh: text must be dates .* got '(now|today)'"):
+            spelled_horizon(fh, clock(["2024-03-01"], freq="D"))
 
 
 @pytest.mark.parametrize("freq", DECLARED, ids=str)
