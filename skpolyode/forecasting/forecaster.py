@@ -16,6 +16,7 @@ from skpolyode.errors import naming_owner
 from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
 from skpolyode.forecasting.foreign import (
     check_countable,
+    in_zone_of_fit,
     is_foreign,
     undone_by_errors,
     warn_of_exogenous,
@@ -104,7 +105,7 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
     other.
 
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
-    are refused. Answers are sorted by instance.
+    are refused. Answers are sorted by instance. `update` converts to the time zone of `fit`.
 
     **Intervals** are split conformal and symmetric: at each level, the half width is the quantile
     of the absolute errors of held-out forecasts with about the same lead, and the wider, the fewer
@@ -138,8 +139,7 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
 
     # sktime would keep a second copy of the data, and warn that it will not in future versions.
     _config: ClassVar[dict[str, Any]] = {"remember_data": False}
-    _y = None
-    _X = None
+    _y = _X = None
     _tags: ClassVar[dict[str, Any]] = {
         "authors": ["the skpolyode developers"],
         "maintainers": ["the skpolyode developers"],
@@ -163,6 +163,7 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         "X-y-must-have-same-index": False,
     }
 
+    _check_X_y = in_zone_of_fit(BaseForecaster._check_X_y)  # noqa: N815 (a name of sktime)
     update = undone_by_errors(BaseForecaster.update)
     update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
     predict_interval = with_levels(BaseForecaster.predict_interval, "coverage")

@@ -6,6 +6,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,34 @@ def undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
 
     return undoing
+
+
+def in_zone_of_fit(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Method that checks X and y, and converts their times to the time zones of those of `fit`."""
+
+    @functools.wraps(method)
+    def converting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        X, y = method(self, *args, **kwargs)
+        if not self.is_fitted:
+            return X, y
+        return _in_zone_of(self._context.X, X), _in_zone_of(self._context.y, y)
+
+    return converting
+
+
+def _in_zone_of(known: pd.DataFrame | None, new: pd.DataFrame | None) -> pd.DataFrame | None:
+    """`new` in the time zone of what is known, and of its frequency if it keeps to that."""
+    if known is None or new is None:
+        return new
+    own, given = (getattr(frame.index, "levels", [frame.index])[-1] for frame in (known, new))
+    zones = [getattr(times, "tz", None) for times in (own, given)]
+    if None in zones or str(zones[0]) == str(zones[1]):
+        return new
+    times = given.tz_convert(own.tz)
+    with suppress(ValueError):
+        times.freq = own.freq or times.freq
+    is_series = not isinstance(new.index, pd.MultiIndex)
+    return new.set_axis(times if is_series else new.index.set_levels(times, level=-1))
 
 
 def with_levels(method: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Inputs, Panel, offsets_from, query_times
-from skpolyode.panel.query import moments
+from skpolyode.panel.query import moments, refuse_words
 from skpolyode.panel.readers.sktime import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.timeaxis import as_timedelta
@@ -228,6 +228,7 @@ def spelled_horizon(fh: Any, cutoff: pd.Index) -> Any:
     if not all(isinstance(value, str | datetime | np.datetime64) for value in values):
         return fh
     if isinstance(cutoff, pd.PeriodIndex):
+        refuse_words(values, "fh")
         return pd.PeriodIndex(values, freq=cutoff.freq)
     if not isinstance(cutoff, pd.DatetimeIndex):
         raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -252,27 +253,51 @@ def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> Time
 
 
 def moments(times: Any, tz: Any, name: str, remedy: str = "") -> pd.DatetimeIndex:
-    """Moments of which some are text, in a time zone where they have no UTC offset."""
+    """Moments of which some are text, in a time zone; one with a UTC offset is converted to it."""
     plain = [str(time) if isinstance(time, str) else time for time in times]  # no strings of numpy
+    refuse_words(plain, name, tz, remedy)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # of pandas 2, about mixed offsets
-            index = pd.to_datetime(plain, format="ISO8601")
+        index = _read_texts(plain)
     except (TypeError, ValueError, FutureWarning):
         texts = [repr(time) for time in plain if isinstance(time, str)]
         raise ValueError(
             f"{name}: text must be dates and times such as '2026-01-02 05:00', all or none with a "
             f"UTC offset, got {', '.join(texts[:3])}{remedy}."
         ) from None
-    if index.tz is not None or tz is None:
+    if tz is None:
         return index
+    if index.tz is not None:
+        return index.tz_convert(tz)
     local = index.tz_localize(tz, ambiguous="NaT", nonexistent="NaT")
     if (unclear := local.isna() & ~index.isna()).any():
         raise ValueError(
             f"{name}: {index[unclear][0]} is no moment or two in {tz}, where clocks are "
-            "changed: give it with its UTC offset, such as '+01:00'."
+            "changed: give all times with their UTC offset, such as '+01:00'."
         )
     return local
+
+
+def refuse_words(times: Any, name: str, tz: Any = None, remedy: str = "") -> None:
+    """Raise a ValueError for text such as "now", which pandas reads on a clock in UTC."""
+    for time in times:
+        if isinstance(time, str) and re.fullmatch(r"\D*[a-zA-Z]\D*", time):
+            zone = "" if tz is None else repr(str(tz))
+            raise ValueError(
+                f"{name}: text must be dates and times such as '2026-01-02 05:00', got {time!r}"
+                f"{remedy}; the present is pandas.Timestamp.now({zone})."
+            )
+
+
+def _read_texts(times: list[Any]) -> pd.DatetimeIndex:
+    """Moments of text, or what pandas raises; several UTC offsets become UTC."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # of pandas 2, about mixed offsets
+            return pd.to_datetime(times, format="ISO8601")
+    except (ValueError, FutureWarning):
+        if any(pd.to_datetime(time, format="ISO8601").tzinfo is None for time in times):
+            raise
+        return pd.to_datetime(times, format="ISO8601", utc=True)
 
 
 def _checked(block: TimeBlock, time_unit: str | None, name: str, given: Any) -> Times:

@@ -117,12 +117,12 @@ def read_truth(panel: Panel, truth: Any, channels: Sequence[int]) -> Columns | N
 
 
 def quantile_intervals(
-    estimator: Any, past: Panel, times: Any, levels: Collection[float], channels: Sequence[int]
+    estimator: Any, past: Panel, leads: Any, levels: Collection[float], channels: Sequence[int]
 ) -> dict[float, tuple[np.ndarray, np.ndarray]]:
-    """Lower and upper ends (Q, D) of the forecast interval of each level."""
+    """Lower and upper ends (Q, D) of the forecast interval of each level, `leads` after the end."""
     ends = {level: ((1 - level) / 2, (1 + level) / 2) for level in levels}
     alpha = sorted({a for pair in ends.values() for a in pair})
-    quantiles = estimator.forecast_quantiles(past, times, alpha)
+    quantiles = estimator.forecast_quantiles(past, leads, alpha, "end")
     values = {a: panel.values[:, list(channels)] for a, panel in quantiles.items()}
     return {level: (values[low], values[high]) for level, (low, high) in ends.items()}
 

@@ -184,7 +184,7 @@ class ForecastDisplay:
         require(estimator, "forecast", cls.__name__)
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
-        past, future = _split(observed_part(panel), cutoff)
+        past, future = _split(observed_part(panel.since_start()), cutoff)
         (start, end), asked = past.times[[0, -1]], np.empty(0)
         if times is not None:
             asked = query_times(past, times)[0]
@@ -197,20 +197,20 @@ class ForecastDisplay:
             raise ValueError(
                 "the series has one observation and so no duration: pass the times to forecast."
             )
-        grid = np.linspace(end, last, grid_resolution + 1)[1:]
-        times = panel.rows.times.axis.to_user(np.union1d(grid, asked))
+        grid = np.linspace(0.0, last - end, grid_resolution + 1)[1:]
+        ahead = np.union1d(grid, asked - end), "end"  # stamps could be rounded to before the end
         levels, intervals = [float(level) for level in np.atleast_1d(coverage)], None
         if levels:
             check_shares("coverage", levels)
             if hasattr(estimator, "forecast_quantiles"):
-                intervals = quantile_intervals(estimator, past, times, levels, answered)
+                intervals = quantile_intervals(estimator, past, ahead[0], levels, answered)
         paths = None
         if n_paths:
             require(estimator, "sample_paths", cls.__name__)
-            drawn = estimator.sample_paths(past, times, n_samples=n_paths, random_state=0)
+            drawn = estimator.sample_paths(past, *ahead, n_samples=n_paths, random_state=0)
             paths = drawn[0][..., answered]
         display = cls(
-            *columns_of(estimator.forecast(past, times), answered),
+            *columns_of(estimator.forecast(past, *ahead), answered),
             observed=columns_of(past, chosen),
             intervals=intervals,
             paths=paths,

@@ -150,14 +150,15 @@ class ReconstructionDisplay:
         check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
-        if times is None:
-            seen, reach = observed_part(panel), estimator.embedder_.past.reach
+        asked, relative_to = panel, None
+        if times is None:  # from the end: as stamps the last one could be rounded past it
+            asked, relative_to = panel.since_start(), "end"
+            start, end = observed_part(asked).times[[0, -1]]
             # A little inside, since rounding could put the end of the window outside of it.
-            earliest = np.nextafter(seen.end[0] - reach * (1 - 1e-9), np.inf)
-            times = np.linspace(max(seen.start[0], earliest), seen.end[0], grid_resolution)
-            times = panel.rows.times.axis.to_user(times)
+            longest = estimator.embedder_.past.reach * (1 - 1e-9) - np.spacing(abs(end))
+            times = np.linspace(-min(end - start, longest), 0.0, grid_resolution)
         display = cls(
-            *columns_of(estimator.reconstruct(panel, times), answered),
+            *columns_of(estimator.reconstruct(asked, times, relative_to), answered),
             observed=columns_of(panel, chosen),
             truth=read_truth(panel, truth, chosen),
             channel_names=names,

@@ -118,12 +118,13 @@ class ReliabilityDisplay:
         check_share("cutoff", cutoff)
         panel = as_panel(X)
         chosen = channel_positions(channel, panel)
-        past, future = split_at(panel, float(cutoff))
+        past, future = split_at(panel.since_start(), float(cutoff))
         levels = _LEVELS if levels is None else levels
         check_shares("levels", list(levels))
-        times = np.split(future.times, future.offsets[1:-1])
+        leads = future.times - np.repeat(past.end, future.lengths)
+        leads = np.split(leads, future.offsets[1:-1])
         answered = positions_in_answers(estimator, panel, chosen)
-        intervals = quantile_intervals(estimator, past, times, levels, answered)
+        intervals = quantile_intervals(estimator, past, leads, levels, answered)
         names = [panel.channel_names[j] for j in chosen]
         actual = future.values[:, chosen]
         return cls.from_predictions(actual, intervals, channel_names=names, ax=ax, line_kw=line_kw)

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import read_duration
-from skpolyode.panel.query import edge, read_leads
+from skpolyode.panel.query import edge, read_leads, times_since
 from skpolyode.panel.select import fill_values, observed_part
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import SeriesTransformer
@@ -132,7 +132,7 @@ class Resampler(PathTransformer):
             )
         if self.grid is not None:
             if self.relative_to is None:
-                grid = query_times(panel[:1], self.grid)[0]
+                grid = times_since(panel[:1], self.grid, None, "grid")[0]
             else:
                 grid = read_leads(self.grid, panel.time_unit, "grid").counts
             if not (np.diff(grid) > 0).all():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.forecasting.frames import spelled_horizon
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, tiny, waves
@@ -93,6 +96,13 @@ DECLARED = {  # start, number of rows, the next two rows
 }
 
 
+@pytest.mark.parametrize("clock", [pd.PeriodIndex, pd.DatetimeIndex])
+def test_words_are_no_horizons(clock):
+    for fh in ("now", ["2024-03-01", "today"]):
+        with pytest.raises(ValueError, match=r"fh: text must be dates .* got '(now|today)'"):
+            spelled_horizon(fh, clock(["2024-03-01"], freq="D"))
+
+
 @pytest.mark.parametrize("freq", DECLARED, ids=str)
 @pytest.mark.parametrize("tz", [None, "Europe/Berlin"])
 def test_the_declared_frequency_counts(freq, tz, one_channel):
@@ -171,3 +181,41 @@ def test_static_covariates_reach_the_embedder():
     np.testing.assert_allclose(alone.values, answer[[3]].values, rtol=1e-9)
     with pytest.raises(ValueError, match=r"lacks the static covariates \['size', 'group'\]"):
         learned.forecast(panel, [13.0])
+
+
+ZONE = "Europe/Zurich"  # where clocks change on 2026-03-29
+
+
+@pytest.mark.parametrize(
+    ("of", "zone"), [("series", "UTC"), ("panel", "America/New_York"), ("hierarchy", "+05:30")]
+)
+def test_new_rows_are_read_on_the_clock_of_fit(of, zone, one_channel):
+    """Daily steps stay at midnight after clocks change, wherever the new rows come from."""
+    days = pd.date_range("2026-03-10", periods=24, freq="D", tz=ZONE)
+    y = pd.DataFrame({"x": np.sin(np.arange(24.0))}, index=days)
+    for name in {"series": [], "panel": ["who"], "hierarchy": ["who", "site"]}[of]:
+        y = pd.concat({"a": y, "b": y}, names=[name])
+    level = {} if of == "series" else {"level": -1}
+    times = y.index.get_level_values(-1)
+    past, parts = y[times < days[18]], [y[(times >= days[18]) & (times < days[21])]]
+    parts.append(y[times >= days[21]])
+    one, other = (one_channel.clone().fit(past) for _ in range(2))
+    for own in parts:
+        moved = own.tz_convert(zone, **level)
+        one.update(own, update_params=False)
+        swept = copy.deepcopy(other).update_predict(moved, update_params=False)
+        ahead = swept.index.get_level_values(-1)
+        assert str(ahead.tz) == ZONE
+        assert not ahead.hour.any()
+        other.update(moved, update_params=False)
+        assert other.cutoff.equals(one.cutoff)
+        assert str(other.cutoff.tz) == ZONE
+    for ask in ("predict", "predict_interval"):
+        expected, found = (getattr(own, ask)([1, 2, 3]) for own in (one, other))
+        assert found.index.equals(expected.index)
+        np.testing.assert_array_equal(found, expected)
+    ahead = pd.date_range("2026-04-03", periods=3, freq="D", tz=ZONE)
+    assert (found.index.get_level_values(-1).to_numpy().reshape(-1, 3) == ahead.to_numpy()).all()
+    pd.testing.assert_frame_equal(other.predict_residuals(), one.predict_residuals())
+    moved = past.tz_convert(zone, **level)  # a new fit sets a new clock
+    assert other.fit(moved).cutoff.tz == moved.index.get_level_values(-1).tz

@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpolyode.panel import Panel, query_times
+from skpolyode import InterpolationTransformer, Resampler
+from skpolyode.futures.continued import read_until
+from skpolyode.panel import Panel, calendar_inputs, query_times
+from skpolyode.panel.query import moments, read_instants, split_at
 
 PLAIN = Panel.from_series([([0, 1], [5, 6]), ([0, 2], [7, 8])])
 DAYS = pd.DatetimeIndex(["2024-01-01", "2024-01-02"])
@@ -94,6 +97,39 @@ def test_moments_as_text_are_those_of_pandas(panel):
 def test_text_may_have_an_offset_of_its_own():
     moment = pd.Timestamp("2024-10-27 02:30", tz="UTC")
     assert query_times(ZONED, "2024-10-27T03:30+01:00")[0].tolist() == [moment.timestamp()]
+
+
+@pytest.mark.parametrize("panel", [ZONED, ZONED.since_start()])
+def test_both_hours_of_one_name(panel):
+    """The remedy of the hour that comes twice; other offsets are converted to the panel's zone."""
+    twice = ["2024-10-27 02:30+02:00", "2024-10-27 02:30+01:00", "2024-10-27T06:30+05:00"]
+    hours = pd.DatetimeIndex(["2024-10-27 00:30", "2024-10-27 01:30", "2024-10-27 01:30"], tz="UTC")
+    expected, _ = query_times(panel, hours)
+    np.testing.assert_array_equal(query_times(panel, twice)[0], expected)
+    zone = pd.DatetimeIndex(["2024-10-27 06:30"]).tz_localize("Asia/Tokyo").tz
+    for read in (moments(twice, zone, "times"), moments(twice[:1], zone, "times")):
+        assert read.tz is zone
+        assert (read == hours[: len(read)]).all()
+
+
+@pytest.mark.parametrize("word", ["now", "today", " NOW ", "NaT", "yesterday"])
+def test_words_are_no_moments(word):
+    """pandas reads "now" on a clock in UTC, nine hours from that of Tokyo."""
+    message = rf"text must be dates .* got {word!r}.*; the present is pandas.Timestamp.now\("
+    for panel in (DATED, ZONED):
+        for times in (word, [word], ["2024-01-02", word], [[word]] * panel.n_series):
+            with pytest.raises(ValueError, match=f"^times.*: {message}"):
+                query_times(panel, times)
+    with pytest.raises(ValueError, match=f"update: times: {message}"):  # of streams
+        read_instants([word], ZONED, "update: times")
+    with pytest.raises(ValueError, match=f"until: {message}"):
+        read_until(ZONED, word, lambda until: query_times(ZONED, until))
+    with pytest.raises(ValueError, match=f"cutoff: {message}'Europe/Berlin'"):
+        split_at(ZONED, word)
+    with pytest.raises(ValueError, match=f"holidays: {message}"):
+        calendar_inputs(ZONED, holidays=[word])
+    with pytest.raises(ValueError, match=f"grid: {message}"):
+        Resampler(InterpolationTransformer(), relative_to=None, grid=[word]).fit(ZONED)
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,16 @@ def test_datetimes() -> None:
     np.testing.assert_array_equal(np.unique(drawn), display.lines_[0].get_xdata(orig=False))
 
 
+def test_nanoseconds_are_not_rounded_to_before_the_end() -> None:
+    last = pd.Timestamp("2026-03-01 00:00:00.000000700")
+    times = [last - pd.Timedelta(9, "s"), last - pd.Timedelta(2, "s"), last]
+    panel = Panel.from_series([(pd.DatetimeIndex(times), oscillators()[0][1][:3])])
+    asked = last + pd.Timedelta(1, "ns")
+    model = PolyODETransformer(n_coefficients=4, hidden_layer_sizes=(4,), max_epochs=1).fit(panel)
+    display = draw(model, panel, asked, grid_resolution=1)
+    assert display.times.tolist() == [asked]
+
+
 def test_styles_and_given_axes(forecaster: PolyODEForecaster) -> None:
     axes = Figure().subplots(2)
     styles = {"line_kw": {"lw": 4}, "band_kw": {"alpha": 0.5}, "future_kw": {"marker": "s"}}

@@ -72,6 +72,24 @@ def test_rounding_of_large_times_does_not_leave_the_window(start: float) -> None
         assert np.isfinite(display.lines_[0].get_ydata()).all()
 
 
+@pytest.mark.parametrize("window", ["10h", "30min"])
+def test_nanoseconds_are_not_rounded_past_the_end(window: str) -> None:
+    rng = np.random.default_rng(0)
+    start, gaps = np.datetime64("2026-03-01", "ns"), rng.integers(1, 10**12, (12, 15))
+    panel = Panel.from_series(
+        [(start + np.cumsum(own).astype("m8[ns]"), np.arange(15.0)) for own in gaps],
+        time_unit="min",
+    )
+    estimator = HiPPOTransformer(window=window).fit(panel)
+    for k in range(12):
+        times = panel[[k]].user_times()
+        display = ReconstructionDisplay.from_estimator(estimator, panel, series=k)
+        assert abs(display.times[-1] - times[-1]) < pd.Timedelta("1us")
+        first = max(times[0], times[-1] - pd.Timedelta(window))
+        assert abs(display.times[0] - first) < pd.Timedelta("2us")
+        plt.close(display.figure_)
+
+
 def test_channels_are_chosen_by_name_and_position() -> None:
     data = make_lorenz63(4, random_state=0)
     estimator = HiPPOTransformer(window=5.0).fit(data.panel)
