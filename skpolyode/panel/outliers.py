@@ -69,8 +69,9 @@ class CellLimits(NamedTuple):
     vaguest : float64 ndarray of shape (D,)
         Largest known error that tells anything; infinite of a channel that hardly varies.
     floor, ceiling : float64 ndarray of shape (D,)
-        Where intervals and samples of new values end: 0 of a channel that was never below it, or
-        never above it, in as many values as a usual series has rows; else infinite.
+        Where intervals and samples of new values end: as `Panel.with_limits` has it, or else 0 of a
+        channel that was never below it, or never above it, in as many values as a usual series has
+        rows; infinite of others.
 
     Examples
     --------
@@ -116,12 +117,17 @@ class CellLimits(NamedTuple):
         ends = [
             np.where(is_known & ~(s * values > 0).any(axis=0), 0.0, s * np.inf) for s in (-1, 1)
         ]
+        for j, name in enumerate(panel.channel_names):
+            if name in panel.rows.limits:
+                ends[0][j], ends[1][j] = panel.rows.limits[name]
         return cls(low, high, vaguest, *ends)
 
     def kept_by(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """Floor and ceiling of each series (n, D); infinite where it has left those of fit."""
-        least, most = (f.reduceat(panel.values, panel.offsets[:-1]) for f in (np.fmin, np.fmax))
-        floor, ceiling = self.floor, self.ceiling
+        floor, ceiling, filled = self.floor, self.ceiling, panel.lengths > 0
+        least, most = np.full((2, panel.n_series, panel.n_channels), np.nan)
+        for found, f in ((least, np.fmin), (most, np.fmax)):
+            found[filled] = f.reduceat(panel.values, panel.offsets[:-1][filled])
         return np.where(least < floor, -np.inf, floor), np.where(most > ceiling, np.inf, ceiling)
 
     @np.errstate(over="ignore", invalid="ignore")

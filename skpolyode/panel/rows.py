@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ class Rows:
     inputs: Any = None
     # Whether the ids were given, or are what a selection left; otherwise they count the series.
     has_ids: bool = False
+    # Least and largest value that channels can have, by name; see `Panel.with_limits`.
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def at(self, index: Any, offsets: np.ndarray) -> Rows:
         """Select rows, in the order of the index, as the rows of series with these offsets."""

@@ -327,7 +327,7 @@ class PanelStorage:
         Returns
         -------
         bool
-            Whether all arrays, errors, ids, names, static rows, inputs and the unit of time agree.
+            Whether all arrays, errors, ids, names, limits, static rows, inputs and units agree.
         """
         if not isinstance(other, PanelStorage):
             return False
@@ -341,7 +341,8 @@ class PanelStorage:
         pairs += [(getattr(one, name), getattr(two, name)) for name in names]
         pairs += [(one.beside.get(k), two.beside.get(k)) for k in {*one.beside, *two.beside}]
         pairs.append(tuple(pd.Index(own.ids, tupleize_cols=False) for own in (one, two)))
-        alike = (one.times.axis, one.channel_names) == (two.times.axis, two.channel_names)
+        labels = [(own.times.axis, own.channel_names, own.limits) for own in (one, two)]
+        alike = labels[0] == labels[1]
         return alike and all(_equal(*pair) for pair in pairs)
 
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:

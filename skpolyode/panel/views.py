@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,57 @@ class PanelViews(PanelSelection):
         ids = pd.Index(self.ids, tupleize_cols=False).repeat(self.lengths)
         index = pd.MultiIndex.from_arrays([ids, times], names=["id", "time"])
         return pd.DataFrame(self.values, index=index, columns=list(self.channel_names))
+
+    def with_limits(self, limits: Mapping[str, tuple[float | None, float | None]]) -> Self:
+        """Return the same series with limits of channels, for a `fit` on them.
+
+        Intervals and samples of the estimator end there, for all series but those that have left a
+        limit themselves. Without this, zero is a limit of channels that were never past it.
+
+        Parameters
+        ----------
+        limits : dict of str to (float or None, float or None)
+            Least and largest value of channels, by name; None where there is none.
+            ``{"change": (None, None)}`` lets intervals of a channel pass zero, too. Channels that
+            are not named keep their limits.
+
+        Returns
+        -------
+        Panel
+            The series. Their values stay as they are.
+
+        Raises
+        ------
+        ValueError
+            If there is no such channel, or the least value is not below the largest one.
+
+        Examples
+        --------
+        >>> from skpolyode import Panel
+        >>> panel = Panel.from_series([([0.0, 1.0], [97.0, 99.0])], channel_names=["spo2"])
+        >>> panel.with_limits({"spo2": (0, 100)}).rows.limits
+        {'spo2': (0.0, 100.0)}
+        """
+        read = dict(self._rows.limits)
+        for name, given in limits.items():
+            if name not in self.channel_names:
+                known = list(self.channel_names)
+                raise ValueError(f"limits: there is no channel {name!r}; the panel has {known}.")
+            try:
+                low, high = given
+                ends = (
+                    -np.inf if low is None else float(low),
+                    np.inf if high is None else float(high),
+                )
+            except (TypeError, ValueError):
+                ends = np.nan, np.nan
+            if not ends[0] < ends[1]:
+                raise ValueError(
+                    f"limits of channel {name!r} must be its least and its largest value, None "
+                    f"where there is none, got {given!r}."
+                )
+            read[name] = ends
+        return self.from_rows(replace(self._rows, limits=read), self._checked, self._observed)
 
     def describe(self) -> pd.DataFrame:
         """Summarise each channel, and the rows in which any channel is observed.

@@ -115,6 +115,9 @@ def _with_intervals(
         )  # (D, S, scores)
         quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))
         found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
+    limits = transformer.scaler_.limits.kept_by(panel)
+    ends = ((end - start)[:, None, None] * own[..., None] for own in limits)
+    found[..., 1:] = np.clip(found[..., 1:], *ends)
     return found
 
 

@@ -186,18 +186,20 @@ class PanelImputer(PathTransformer):
         Returns
         -------
         tuple of two Panels or of two float64 ndarrays
-            Lower and upper ends of what would have been observed, each like what `transform`
-            returns. At an observation both are the observation.
+            Lower and upper ends of what would have been observed, within the limits of channels
+            (see `Panel.with_limits`), each like what `transform` returns. At an observation both
+            are the observation.
         """
         check_is_fitted(self)
         check_share("coverage", coverage)
         model = self.transformer_
 
-        def ends(path: Panel, *asked: Any) -> list[Panel]:
-            std = model.interpolate_std(*asked).values
+        def ends(path: Panel, panel: Panel, *times: Any) -> list[Panel]:
+            std = model.interpolate_std(panel, *times).values
             noise = 0.0 if model.noise_ is None else model.noise_
             half = ndtri((1 + coverage) / 2) * np.hypot(std, noise)
-            both = path.values - half, path.values + half
+            limits = (own[series_of_rows(path)] for own in model.limits_.kept_by(panel))
+            both = np.clip([path.values - half, path.values + half], *limits)
             return [path.like(path.times, values, path.offsets) for values in both]
 
         lower, upper = self._filled(X, ends)

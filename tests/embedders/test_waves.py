@@ -80,6 +80,22 @@ def test_known_errors_weight_observations():
     np.testing.assert_allclose(waves(unknown), waves(untold), atol=1e-9)
 
 
+def test_known_errors_are_in_the_units_of_values():
+    """The scale of a channel does not matter, where half of the errors are not known either."""
+    told = panel(0.3, known=True)
+    errors = np.where(np.arange(len(told.times))[:, None] % 2, np.nan, told.errors)
+    mixed = Panel(told.times, told.values, told.offsets, errors=errors)
+    asked, other = queried(mixed)[0], ChannelScaler(np.array([7.0, 0.0]), np.array([0.1, 30.0]))
+    found = other.inverse(own_waves(asked, other)[0])
+    np.testing.assert_allclose(found, waves(mixed), rtol=0, atol=1e-5)
+    # Errors of a standard deviation of the channel are those that are taken for unknown ones.
+    values = [x - np.nanmean(x, axis=0) for _, x in told]
+    same = [np.nanstd(x, axis=0) + 0 * x for x in values]
+    errors = np.where(np.isnan(errors), np.concatenate(same), errors)
+    filled = Panel(told.times, told.values, told.offsets, errors=errors)
+    np.testing.assert_allclose(waves(mixed), waves(filled), rtol=0, atol=1e-5)
+
+
 def test_noise_and_constants_have_no_wave():
     times = np.sort(np.random.default_rng(1).uniform(0, 10, (2, 60)))
     values = np.random.default_rng(2).normal(size=(2, 60))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_centre import ErrorCentre
+from skpolyode.ensemble.error_paths import ErrorPaths
 from skpolyode.futures.sampling import Ahead
 
 LEADS = np.arange(1.0, 17.0)
@@ -113,6 +115,18 @@ def test_errors_start_at_zero_and_are_held_at_the_end():
     np.testing.assert_allclose(paths[:, 4], paths[:, 3])
 
 
+@pytest.mark.parametrize("alike", [-0.5, 0.0, 0.8])
+def test_scores_between_two_knots_are_as_large_as_at_them(alike):
+    """Of two scores of variance one, correlated so: their mean has a smaller variance."""
+    first = np.sqrt(2) * np.array([1.0, -1, 0, 0])  # the same mean square as of a normal score
+    second = alike * first + np.sqrt(1 - alike**2) * np.sqrt(2) * np.array([0.0, 0, 1, -1])
+    paths = ErrorPaths(np.array([1.0, 3.0]), np.stack([first, second], axis=1)[..., None])
+    found = paths.at(np.array([0.0, 1.0, 1.5, 2.0, 3.0, 9.0]), np.arange(4), 0)
+    np.testing.assert_allclose((found**2).mean(axis=1), 1.0)
+    np.testing.assert_allclose(found[3], (first + second) / np.sqrt(2 + 2 * alike))
+    np.testing.assert_allclose(found[[0, 5]], [first, second])
+
+
 def test_rare_channels_have_whole_paths():
     errors, rng = walks(300), np.random.default_rng(0)
     errors[rng.random(errors.shape[:2]) < 0.8, 1] = np.nan
@@ -177,3 +191,15 @@ def test_what_other_series_do_not_confirm_is_not_usual(n_series, share):
     at = np.array([[2.0], [8.0]])
     np.testing.assert_array_equal(found.half_widths(at, 0.9), plain.half_widths(at, 0.9))
     np.testing.assert_array_equal(found.centre.at(0, at[:, 0], at[:, 0]), 0.0)
+
+
+@pytest.mark.parametrize("n_series", [1, 5, 45])
+def test_a_few_series_speak_for_errors_of_zero(n_series):
+    """As if five others had none."""
+    n, series = 90, np.arange(90) % n_series
+    forecasts = np.random.default_rng(0).permutation(n)[:, None] / n
+    same = np.full((n, 1), 0.6), np.full((n, 1), 2.0), series
+    centre = ErrorCentre.learn(forecasts, *same)
+    found = centre.at(0, np.array([0.1, 0.9]), np.array([2.0, 1.0]))
+    expected = 0.6 * n_series / (n_series + 5)
+    np.testing.assert_allclose(found, [expected, expected / 2])  # and on a line to none at once

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import skpolyode
+from skpolyode.embedders import ChannelScaler
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import N_SIGNS
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.forecasting.paths import _stretches, on_path
+from skpolyode.forecasting import paths as module
+from skpolyode.forecasting.paths import (
+    OnPath,
+    PathCalibration,
+    _stretches,
+    calibrate_paths,
+    on_path,
+)
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.quick import few_variance_steps
@@ -181,6 +192,37 @@ def test_an_embedder_that_knows_its_errors_is_listened_to(options):
     known = np.isfinite(panel.values)
     noisy = (own[1].values - own[0].values)[known] > 0
     assert noisy.all() if "observations" in options else not noisy.any()
+
+
+def test_where_other_channels_were_observed_errors_are_those_of_single_values():
+    between, at_rows = (Calibration.learn(np.ones((30, 2)), np.full((30, 2), s)) for s in (1, 3))
+    apart, signs = np.array([[1.0, 1.0], [1.0, 0.0], [2.0, np.nan]]), np.zeros((3, 2, N_SIGNS))
+    asked = apart, 0.5, signs, np.array([False, True, True])
+    widths = PathCalibration(between, at_rows).half_widths(*asked)
+    np.testing.assert_allclose(widths, [[1, 1], [3, 0], [3, 0]])
+    widths = PathCalibration(between, None).half_widths(*asked)
+    np.testing.assert_allclose(widths, [[1, 1], [1, 0], [1, 0]])
+
+
+def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
+    """All are as large as that: of any probability, intervals are just so wide."""
+    rng = np.random.default_rng(0)
+    expected = rng.choice([0.5, 2.0], (60, 25))
+    values = expected * rng.choice([-1, 1], expected.shape)
+    panel = Panel.from_series([(np.arange(25.0), x) for x in values])
+
+    def fake(_: object, known: Panel, times: np.ndarray, offsets: np.ndarray) -> OnPath:
+        series = np.repeat(np.arange(known.n_series), np.diff(offsets)) % 60
+        own, shape = expected[series, times.astype(int)][:, None], (len(times), 1)
+        signs, ones = np.zeros((*shape, N_SIGNS)), np.ones(shape)
+        return OnPath(0 * ones, signs, ones, own, np.zeros(len(times), bool))
+
+    monkeypatch.setattr(module, "on_path", fake)
+    model = SimpleNamespace(scaler_=ChannelScaler(np.zeros(1), np.ones(1)))
+    found = calibrate_paths(model, panel, np.random.RandomState(0), None)
+    for level in (0.2, 0.9):
+        asked = np.ones((1, 1)), level, np.zeros((1, 1, N_SIGNS)), np.zeros(1, dtype=bool)
+        np.testing.assert_allclose(found.half_widths(*asked), 1.0, rtol=1e-6)
 
 
 def test_wrong_coverage(fitted):

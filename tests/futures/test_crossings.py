@@ -17,6 +17,12 @@ def test_a_path_crosses_where_its_line_does():
     np.testing.assert_allclose(found, [0.5, 1.5, np.inf, 0.0, 1.0])
 
 
+def test_a_path_that_only_touches_its_line_has_reached_it():
+    heights = np.array([[0.0, -1, -1, -2], [-1, 0, -1, -1], [-2, -1, 0, -1e-12]])
+    found = first_crossings(np.array([0.0, 1.0, 3.0]), heights)
+    np.testing.assert_allclose(found, [0.0, 1.0, 3.0, np.inf])
+
+
 @pytest.mark.parametrize("gap", [0.5, 2.0])
 @pytest.mark.parametrize("reach", [0.0, 40.0, 1e5])
 def test_a_grid_is_part_of_that_for_a_longer_horizon(gap, reach):

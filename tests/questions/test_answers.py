@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from skpolyode import (
     PolyODETransformer,
     load,
 )
+from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.questions.errors import Course, PathErrors
 from skpolyode.questions.pieces import edges
 
@@ -237,6 +239,40 @@ def test_errors_of_a_brownian_bridge_integrate_to_its_variance():
     twice = twice._replace(gap=np.repeat([1, 2], 60)[:, None])
     found = bridge.of_integrals(twice, np.append(w, w), np.array([0, 120]))
     assert_allclose(found, 0.1 * np.sqrt(2 * 2**3 / 12), rtol=0.01)
+
+
+def test_noise_of_an_observation_is_alike_on_both_sides_of_it():
+    """Of variance 1 - c, the more the closer to it; within a gap it is left out.
+
+    With a standard deviation a sqrt(t (2 - t) / 2) each side has the integral a pi / sqrt(32).
+    """
+    x, w = np.polynomial.legendre.leggauss(60)
+    since, until = np.tile(1 + x, 2), np.tile(1 - x, 2)
+    columns = since * until / 2, np.log(since / until), 0 * since, np.repeat([1, 2], 60)
+    course = Course(*(own[:, None] for own in columns))
+    half = PathErrors(np.full(1, 0.1), 1.0, 1.0, 0.6)
+    found = half.of_integrals(course, np.append(w, w), np.array([0, 120]))
+    variance = 0.6 * 2 * 2**3 / 12 + 0.4 * 2 * np.pi**2 / 32
+    assert_allclose(found, 0.1 * np.sqrt(variance), rtol=0.01)
+    apart = half.of_integrals(course, np.append(w, w), np.array([0, 60, 120]))
+    assert_allclose(apart, 0.1 * np.sqrt(0.6 * 2**3 / 12), rtol=0.01)  # of two series
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.25])
+def test_errors_of_slopes_are_per_unit_of_the_users_time(unit):
+    """In the middle of a gap of length L a bridge has s = a sqrt(L / 4), and s' = 4 s / L."""
+    embedder = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), unit))
+    embedder.filters = False
+    panel = Panel.from_series([([0.0, 3.0, 8.0], [0.0, 1.0, 2.0])])
+    course = Course.of(embedder, panel, np.array([1.5, 5.5]), np.array([0, 2]))
+    length = np.array([[3.0], [5.0]])
+    errors = PathErrors(np.full(1, 0.1), 1.0, 1.0, 1.0)
+    assert_allclose(errors.std(course), 0.1 * np.sqrt(length / unit / 4))
+    assert_allclose(errors.of_slopes(course), 0.4 * np.sqrt(length / unit / 4) / length)
+    # At a fifth of the gap the size changes, too: by its logarithmic slope, (1 - 2 u) / 2.
+    course = Course.of(embedder, panel, np.array([0.6]), np.array([0, 1]))
+    size, rate = 0.1 * np.sqrt(3 / unit * 0.16), 1 / (3 * 0.16)
+    assert_allclose(errors.of_slopes(course), size * rate * np.sqrt(1 + 0.3**2))
 
 
 def test_errors_of_a_fit_without_enough_rows_are_named():

@@ -15,7 +15,7 @@ import skpolyode
 from skpolyode import HiPPOTransformer, Panel
 from skpolyode.streams import merge
 from tests.streams.cases import VARIANTS, assert_same_answers, fitted, snapshot
-from tests.transformers.data import short_oscillators
+from tests.transformers.data import short_oscillators, small
 
 MORE = 1000  # rows: all of them
 
@@ -165,6 +165,23 @@ def test_errors_of_values_are_replayed():
         0, times[1], values[1], errors=errors[1]
     )
     assert_allclose(stream.embedding(), transformer.transform(panel), rtol=0, atol=1e-10)
+
+
+def test_the_error_of_a_channel_stays_when_another_one_is_corrected():
+    series, rng = short_oscillators(8, seed=5), np.random.default_rng(0)
+    errors = [np.where(np.isnan(x), np.nan, rng.uniform(0.1, 0.9, x.shape)) for _, x in series]
+    transformer = small(max_epochs=1).fit(Panel.from_series(series, errors=errors))
+    (times, values), own = series[0], errors[0]
+    stream = transformer.stream(keep=MORE).update(times, values, errors=own)
+    k = int(np.argmax(~np.isnan(values).any(axis=1)))
+    right, known = values.copy(), own.copy()
+    right[k, 0], known[k, 0] = 2.0, 0.8
+    stream.correct(0, times[k], [2.0, np.nan], errors=[0.8, np.nan])
+    wanted = transformer.transform(Panel.from_series([(times, right)], errors=[known]))
+    assert_allclose(stream.embedding(), wanted, rtol=0, atol=1e-7)
+    known[k, 1] = np.nan
+    other = transformer.transform(Panel.from_series([(times, right)], errors=[known]))
+    assert np.abs(other - wanted).max() > 1e-4
 
 
 @pytest.mark.parametrize("how", ["save", "pickle"])

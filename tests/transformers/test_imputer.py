@@ -189,6 +189,19 @@ def test_bands_are_of_what_would_have_been_observed():
         imputer.interval(X, coverage=90)
 
 
+@pytest.mark.usefixtures("no_stacking")
+def test_bands_of_noisy_channels_hold_their_noise():
+    """They are of what would have been observed, not of the signal under it."""
+    panel = Panel.from_series(short_oscillators(8))
+    with quick.few_variance_steps():
+        imputer = clone(LEARNED).set_params(transformer__observations="noisy").fit(panel)
+    model, lower, upper = imputer.transformer_, *imputer.interval(panel, coverage=0.8)
+    assert (model.noise_ > 1e-3).any()
+    hidden = np.isnan(panel.values)
+    half = 1.2816 * np.sqrt(model.interpolate_std(panel).values ** 2 + model.noise_**2)
+    np.testing.assert_allclose(((upper.values - lower.values) / 2)[hidden], half[hidden], rtol=1e-4)
+
+
 def test_in_a_pipeline_and_a_search():
     X, y = holes((12, 6, 1))[..., 0], np.arange(12) % 2
     pipeline = make_pipeline(clone(LINEAR), LogisticRegression())

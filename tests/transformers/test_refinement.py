@@ -9,7 +9,7 @@ import skpolyode
 from skpolyode import InterpolationTransformer, Panel, PanelImputer
 from skpolyode.panel.select import hide_cells
 from skpolyode.transformers import refinement
-from skpolyode.transformers.refinement import learn_refinement
+from skpolyode.transformers.refinement import _Features, learn_refinement
 from tests.quick import no_stacking
 from tests.transformers.data import small
 
@@ -97,6 +97,25 @@ def test_what_is_done_at_once_does_not_matter(monkeypatch):
     whole = imputer.transform(panel).values
     monkeypatch.setattr(refinement, "_MOST_CELLS", 150)  # two or three series
     np.testing.assert_allclose(imputer.transform(panel).values, whole)
+
+
+def test_what_is_around_a_cell():
+    nan = np.nan
+    x = np.array([[3.0, nan], [nan, nan], [5.0, nan], [10.0, nan], [7.0, nan], [nan, 2.0]])
+    panel = Panel(np.array([0.0, 1, 3, 4, 0, 2]), x, [0, 4, 6])
+    own = _Features(panel, np.zeros(x.shape), scale=np.array([2.0, 1.0]), gap=1.0)
+    values, distances, mean = own._around(0)
+    # Before: one, two; behind: one, two. The mean is that of the other values of the series.
+    np.testing.assert_array_equal(values[1], [3, nan, 5, 10])
+    np.testing.assert_array_equal(distances[1], [1, 1e6, 2, 3])
+    np.testing.assert_array_equal(
+        values[[2, 3, 5]], [[3, nan, 10, nan], [5, 3, nan, nan], [7, nan, nan, nan]]
+    )
+    np.testing.assert_array_equal(mean, [7.5, 6, 6.5, 4, nan, 7])
+    np.testing.assert_array_equal(own._around(1)[2], [nan] * 4 + [2, nan])
+    # Of two neighbours each counts by how near it is; one alone is held.
+    np.testing.assert_allclose(own.lines[:4, 0], [5, 11 / 3, 3 + 7 * 3 / 4, 5])
+    np.testing.assert_allclose(own.off[:, 2, 0], [(5 - 8.25) / 2, (5 - 6.5) / 2])
 
 
 def test_units_do_not_matter():
