@@ -38,6 +38,10 @@ class Begun(NamedTuple):
     drive: Tensor  # (rows, H), output of the first layer before its activation
     features: Tensor  # (rows, H'), input of the last layer
 
+    def select(self, index: Tensor) -> Begun:
+        """The same of some of its rows."""
+        return Begun(*(x.index_select(0, index) for x in self))
+
 
 class Activations(NamedTuple):
     """One evaluation of the features, with all that its gradient needs."""
