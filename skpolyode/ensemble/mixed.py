@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Self
 
 import numpy as np
@@ -89,7 +88,7 @@ class MixedEffects(Member):
     def estimate(cls, rows: Standardised, seasons: Seasons) -> Self:
         """Estimate all variances of each channel by restricted maximum likelihood (REML).
 
-        The likelihood decides between the seasons.
+        The likelihood decides on the curve under the first seasons, then between the seasons.
         """
         times, values, offsets, _ = rows
         shortest = SETTINGS.seasons_to_see * max(max(own, default=0.0) for own in seasons)
@@ -97,14 +96,17 @@ class MixedEffects(Member):
         n_cells = sum(own.known.sum() for own in channels)
         span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
 
-        curves = {len(own): own for own in (_knots(times, n) for n in SETTINGS.n_knots)}.values()
+        all_knots = (_knots(times, n) for n in SETTINGS.n_knots)
+        curves = [*{len(own): own for own in all_knots}.values()]
         models: list[Self] = []
-        losses = []
-        for periods, knots in product(seasons, curves):
-            like = models[-1] if models else None
-            models.append(cls._blank(knots, periods, span or 1.0, len(channels)))
-            loss = sum(models[-1]._estimate(j, own, like) for j, own in enumerate(channels))
-            losses.append(loss + SETTINGS.least_gain * n_cells * len(periods))
+        losses: list[float] = []
+        for periods in seasons:
+            for knots in curves:
+                like = models[int(np.argmin(losses))] if models else None
+                models.append(cls._blank(knots, periods, span or 1.0, len(channels)))
+                loss = sum(models[-1]._estimate(j, own, like) for j, own in enumerate(channels))
+                losses.append(loss + SETTINGS.least_gain * n_cells * len(periods))
+            curves = [models[int(np.argmin(losses))].knots]
         return models[int(np.argmin(losses))]
 
     def without_folds(self, rows: Standardised, n_folds: int) -> list[Self]:

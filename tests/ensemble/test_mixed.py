@@ -9,12 +9,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
+from scipy.signal import lombscargle
 from scipy.stats import multivariate_normal
 
 from skpolyode.ensemble import mixed_likelihood
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
-from skpolyode.ensemble.periods import alternatives, shared_seasons
+from skpolyode.ensemble.periods import alternatives, lomb_scargle, shared_seasons
 from tests.ensemble.cases import rows_of, single
 
 SEASONS = [(), (6.0,), (6.0, 20.0)]  # periods
@@ -514,3 +515,26 @@ def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
     when = np.full(60, 12.0)
     forecasts = answers(learned, known, when)[0][:, 0]
     np.testing.assert_allclose(forecasts, expected @ [1.0, 12 / 5], atol=0.02)
+
+
+@pytest.mark.parametrize("times", [np.arange(40.0), irregular([50])[0]], ids=["even", "irregular"])
+def test_periodogram_is_that_of_scipy(times):
+    """Also at half a turn a row, where even times see no sine."""
+    x, grid = np.random.default_rng(2).standard_normal(len(times)), np.linspace(0.05, 0.5, 46)
+    expected = lombscargle(times, x, 2 * np.pi * grid, normalize=True)
+    np.testing.assert_allclose(lomb_scargle(times, x, grid), expected, atol=1e-11)
+
+
+def test_first_seasons_decide_on_the_curve(monkeypatch):
+    tried, estimate = [], MixedEffects._estimate
+
+    def noted(self, *given):
+        tried.append((self.periods, len(self.knots)))
+        return estimate(self, *given)
+
+    monkeypatch.setattr(MixedEffects, "_estimate", noted)
+    times, values, offsets = irregular([30, 40], n_channels=1)
+    rows = rows_of(times, values + np.sin(times)[:, None], offsets)
+    found = MixedEffects.estimate(rows, [(), (2 * np.pi,)])
+    assert tried == [((), 2), ((), 4), ((), 8), ((2 * np.pi,), len(found.knots))]
+    assert found.periods == (2 * np.pi,)
