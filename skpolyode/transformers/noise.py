@@ -31,7 +31,7 @@ class FilterTest(NamedTuple):
 
     is_better: bool
     gap_filling: float
-    forecasts: float  # one step ahead
+    forecasts: float | None  # one step ahead; None: gaps, which are looked at first, decided
 
 
 @dataclass(frozen=True)
@@ -148,25 +148,21 @@ class TrainFilter(Train):
         _, known, *asked, truth = hide_rows(panel, 2)
         scale = embedder.units.scaler.scale
 
-        def errors(own: ModelEmbedder) -> tuple[np.ndarray, np.ndarray]:
-            """Squared errors (n, D) of filling in, and of forecasts, 0 where nothing is there."""
-            wrong = (own.path_values(known, *asked) - truth) / scale
-            ahead = own.residuals(panel)[0] / scale
-            return np.nan_to_num(wrong) ** 2, np.nan_to_num(ahead) ** 2
+        def filled(own: ModelEmbedder) -> np.ndarray:
+            return np.nan_to_num((own.path_values(known, *asked) - truth) / scale) ** 2
 
-        exact, filtered = errors(embedder.without_gain()), errors(embedder)
-        filled, ahead = (
-            float(own.sum() / max(e.sum(), np.finfo(np.float64).tiny))
-            for own, e in zip(filtered, exact, strict=True)
-        )
-        gained = (exact[0] - filtered[0]).sum(axis=1)
+        def ahead(own: ModelEmbedder) -> np.ndarray:
+            return np.nan_to_num(own.residuals(panel)[0] / scale) ** 2
+
+        whole = embedder.without_gain()
+        exact, filtered = filled(whole), filled(embedder)
+        gained, share = (exact - filtered).sum(axis=1), _ratio(filtered, exact)
         usual = np.quantile(np.abs(gained), self.ordinary) if len(gained) else 0.0
         gained = np.clip(gained, -usual, usual)
-        is_better = (
-            filled * ahead < self.max_error
-            and gained.sum() > self.n_standard_errors * np.sqrt((gained**2).sum())
-        )
-        return FilterTest(bool(is_better), filled, ahead)
+        if gained.sum() <= self.n_standard_errors * np.sqrt((gained**2).sum()):
+            return FilterTest(False, share, None)
+        of_forecasts = _ratio(ahead(embedder), ahead(whole))
+        return FilterTest(share * of_forecasts < self.max_error, share, of_forecasts)
 
     def _report_noise(self, state: FitState, given: bool, found: list[FilterTest]) -> None:
         """Note whether observations are noisy, and why."""
@@ -183,7 +179,14 @@ class TrainFilter(Train):
         (test,) = found
         better = "better" if test.is_better else "no better"
         # Errors of the filter, as shares of those without one.
-        figures = {"gap_filling": test.gap_filling, "one_step": test.forecasts}
+        figures = {"gap_filling": test.gap_filling}
+        if test.forecasts is not None:
+            figures["one_step"] = test.forecasts
         figures["after_epochs"] = round(self.tested_after * self.epochs(state))
         outcome = f"observations are {kind}: a filter fills gaps {better}"
         state.report.add("noise", outcome, len(state.windows.panel), **figures)
+
+
+def _ratio(errors: np.ndarray, others: np.ndarray) -> float:
+    """Sum of errors as a share of that of others."""
+    return float(errors.sum() / max(others.sum(), np.finfo(np.float64).tiny))
