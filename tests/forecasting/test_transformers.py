@@ -37,12 +37,14 @@ def panel() -> Panel:
 
 @pytest.fixture(scope="module")
 def pretrained(panel, few_structural_models) -> dict[str, PolyODEForecaster]:
-    """One for each transformer; clone it before fitting."""
-    y = frame(panel)
-    return {
-        name: PolyODEForecaster(transformer, random_state=0).pretrain(y)
-        for name, transformer in TRANSFORMERS.items()
-    }
+    """One for each transformer, trained when it is first asked for; clone it before fitting."""
+
+    class Pretrained(dict):
+        def __missing__(self, name: str) -> PolyODEForecaster:
+            forecaster = PolyODEForecaster(TRANSFORMERS[name], random_state=0)
+            return self.setdefault(name, forecaster.pretrain(frame(panel)))
+
+    return Pretrained()
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)

@@ -24,9 +24,14 @@ def quick():
 
 
 @pytest.fixture
-def limited(monkeypatch):
-    """A tenth as many epochs, of as many intervals as nine of the series have."""
+def limited(monkeypatch, short):
+    """Of as many intervals as nine of the series have."""
     monkeypatch.setattr(stages, "LARGEST_EPOCH", LARGEST)
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """A tenth as many epochs."""
     for cls in (neural.NeuralTransformer, PolyODETransformer):
         monkeypatch.setattr(cls, "stages", with_usual_epochs(cls.stages, 4))
 
@@ -87,6 +92,7 @@ def test_a_warm_start_goes_on_in_parts():
 
 
 @pytest.mark.usefixtures("limited")
+@pytest.mark.usefixtures("short")
 def test_long_series_are_cut_and_their_windows_drawn():
     times = np.arange(600.0)
     series = [(times, np.sin(times * (1 + k / 9))) for k in range(3)]
