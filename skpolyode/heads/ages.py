@@ -20,6 +20,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils._param_validation import Interval
 
+from skpolyode.embedders.paths import rows_until
 from skpolyode.heads.base import HeadEstimator
 from skpolyode.heads.folds import spread_folds
 from skpolyode.heads.weights import fit_parameters
@@ -84,7 +85,6 @@ class AgedEstimator(HeadEstimator):
         n_series, n_cuts = panel.n_series, self.n_cuts
         # One cut at random in each stretch of the duration, the last one at the end.
         share = (np.arange(n_cuts) + rng.uniform(size=(n_series, n_cuts))) / n_cuts
-        share[:, -1] = 1.0
         times = panel.start[:, None] + share * (panel.end - panel.start)[:, None]
         times[:, -1] = panel.end
         series = np.repeat(np.arange(n_series), n_cuts)
@@ -153,11 +153,7 @@ class AgedEstimator(HeadEstimator):
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """First row (Q,) after each of the times of series, of all rows of the panel."""
-    stop = np.empty(len(times), dtype=np.int64)
-    for k, (first, end) in enumerate(zip(panel.offsets[:-1], panel.offsets[1:], strict=True)):
-        asked = slice(offsets[k], offsets[k + 1])
-        stop[asked] = first + np.searchsorted(panel.times[first:end], times[asked], side="right")
-    return stop
+    return rows_until(panel.times, panel.offsets, times, offsets) + 1
 
 
 def with_channels(panel: Panel, names: Sequence[str]) -> Panel:

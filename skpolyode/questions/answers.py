@@ -15,7 +15,13 @@ from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.crossings import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import edge, name_query, refuse_early, times_since
-from skpolyode.panel.select import fill_values, observed_part, observed_series, series_chunks
+from skpolyode.panel.select import (
+    fill_rows,
+    fill_values,
+    observed_part,
+    observed_series,
+    series_chunks,
+)
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.questions import pieces
 from skpolyode.questions.errors import Course, PathErrors
@@ -25,8 +31,14 @@ from skpolyode.transformers.input import read_panel
 _MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
 _N_SAMPLES, _N_SCORES = 500, 41
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
-_EMPTY = "its end or at it", "which leaves it empty: without `end` it is the last observation."
-_BEFORE = "its first observation", 'where no path is known: relative_to="start" counts from there.'
+_EMPTY = (
+    "after its end or at it ({} such windows), which leaves it empty: without `end` it is the last "
+    "observation."
+)
+_BEFORE = (
+    "before its first observation ({} such windows), where no path is known: "
+    'relative_to="start" counts from there.'
+)
 
 
 def integrals(
@@ -35,23 +47,23 @@ def integrals(
     """As `AnswersQuestions.integral`, or `average` if `mean`; `sides` are start and end."""
     check_is_fitted(transformer)
     check_share("coverage", coverage)
-    panel, names = read_panel(transformer, X, reset=False), ("start", "end")
+    panel = read_panel(transformer, X, reset=False)
     known, seen = observed_series(panel), observed_part(panel)
-    ends = first, _ = seen.start, seen.end
-    given = zip(names, sides, ends, strict=True)
+    first, last = seen.start, seen.end
     start, end = (
-        x if t is None else _read(panel, name, t, relative_to, *ends) for name, t, x in given
+        default if time is None else _read(panel, name, time, relative_to, first, last)
+        for name, time, default in zip(("start", "end"), sides, (first, last), strict=True)
     )
-    _refuse(panel, start - end, start >= end, start, "after {}", _EMPTY)
-    _refuse(panel, first - start, start < first, start, "before {}", _BEFORE)
-    forecasts = hasattr(transformer, "sample_paths")
-    columns = ["value", "lower", "upper"] if forecasts else ["value"]
-    found = np.full((panel.n_series, panel.n_channels, len(columns)), np.nan)
-    if known.any():
-        part = observed_part(panel if known.all() else panel[known])
-        compute = _with_intervals if forecasts else _of_paths
-        found[known] = compute(transformer, part, start[known], end[known], coverage)
-    found /= (end - start)[:, None, None] if mean else 1.0
+    _refuse(panel, start, start - end, start >= end, _EMPTY)
+    _refuse(panel, start, first - start, start < first, _BEFORE)
+    columns = ["value", "lower", "upper"][: 3 if hasattr(transformer, "sample_paths") else 1]
+
+    def find(part: Panel) -> np.ndarray:
+        found = _integrals(transformer, part, start[known], end[known], coverage)
+        return found.reshape(part.n_series, -1)
+
+    found = fill_rows(panel, find, lambda: panel.n_channels * len(columns))
+    found /= (end - start)[:, None] if mean else 1.0
     labels = [panel.ids, list(panel.channel_names)]
     index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
     return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
@@ -74,46 +86,38 @@ def _read(
     return found
 
 
-def _refuse(
-    panel: Panel, off: np.ndarray, wrong: np.ndarray, start: np.ndarray, side: str, why: tuple
-) -> None:
+def _refuse(panel: Panel, start: np.ndarray, off: np.ndarray, wrong: np.ndarray, why: str) -> None:
     """Refuse windows (B,) whose start is `off` by some time."""
     if wrong.any():
         k, count = int(np.argmax(wrong)), int(wrong.sum())
-        name = name_query(panel, k, start[k], off[k]).replace(
-            "times of", "start of the window of", 1
-        )
-        raise ValueError(f"{name} {side.format(why[0])} ({count} such windows), {why[1]}")
+        name = name_query(panel, k, start[k], off[k])
+        name = name.replace("times of", "start of the window of", 1)
+        raise ValueError(f"{name} {why.format(count)}")
 
 
-def _of_paths(
-    transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray, *_: Any
-) -> np.ndarray:
-    """Integrals (B, D, 1) of paths over windows (B,) of observed series."""
-    at = pieces.nodes_between(transformer.embedder_, panel, start, end)
-    values = transformer.embedder_.path_values(panel, at.times, at.offsets)
-    found = np.zeros((panel.n_series, panel.n_channels))
-    np.add.at(found, series_index(at.offsets), at.weights[:, None] * values)
-    return found[..., None]
-
-
-def _with_intervals(
+def _integrals(
     transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray, level: float
 ) -> np.ndarray:
-    """The same (B, D, 3) with the ends of intervals; what lies ahead is sampled."""
-    window = start, np.minimum(end, panel.end)
-    past = _of_paths(transformer, panel, *window)
-    at = pieces.nodes_between(transformer.embedder_, panel, *window)
-    course = Course.of(transformer.embedder_, panel, at.times, at.offsets)
+    """Integrals over windows (B,) of observed series; what lies ahead is sampled.
+
+    Those of paths (B, D, 1), or, of what forecasts, (B, D, 3) with the ends of intervals.
+    """
+    embedder, forecasts = transformer.embedder_, hasattr(transformer, "sample_paths")
+    until = np.minimum(end, panel.end) if forecasts else end
+    at = pieces.nodes_between(embedder, panel, start, until)
+    values = embedder.path_values(panel, at.times, at.offsets)
+    past = np.zeros((panel.n_series, panel.n_channels, 1))
+    np.add.at(past[..., 0], series_index(at.offsets), at.weights[:, None] * values)
+    if not forecasts:
+        return past
+    course = Course.of(embedder, panel, at.times, at.offsets)
     std = known_errors(transformer).of_integrals(course, at.weights, at.offsets)
     std *= transformer.scaler_.scale
     scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
     found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
     for k, sums in _sums_ahead(transformer, panel, np.maximum(start, panel.end), end):
-        both = (
-            past[k][:, :, None] + sums.T[:, :, None] + std[k][:, None, None] * scores
-        )  # (D, S, scores)
-        quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))
+        both = past[k][..., None] + sums.T[..., None] + std[k][:, None, None] * scores
+        quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))  # of (D, S, scores)
         found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
     limits = transformer.scaler_.limits.kept_by(panel)
     ends = ((end - start)[:, None, None] * own[..., None] for own in limits)
@@ -196,9 +200,6 @@ def _answered(
     """What `find` says of times of series, by default their own, none before the first row."""
     panel = read_panel(transformer, X, reset=False)
     own = (panel.times, panel.offsets) if times is None else query_times(panel, times, relative_to)
-
-    def checked(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        refuse_early(panel, times, offsets, panel.start, _EARLY)
-        return find(panel, times, offsets)
-
-    return panel.like(own[0], fill_values(panel, *own, checked), own[1])
+    if times is not None:
+        refuse_early(panel, *own, observed_part(panel).start, _EARLY)
+    return panel.like(own[0], fill_values(panel, *own, find), own[1])

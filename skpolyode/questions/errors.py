@@ -101,20 +101,21 @@ class PathErrors:
         used = np.isfinite(missed) & (asked.before >= 0) & (asked.following >= 0)
         if used.sum() < SETTINGS.fewest:
             return None
-        square = np.where(used, missed / embedder.units.scaler.scale, 0.0) ** 2
+        missed = np.where(used, missed / embedder.units.scaler.scale, 0.0)
         logs, power = np.log(course.size + _LEAST), 2.0
+
+        def ratios(power: float) -> np.ndarray:
+            return missed**2 * np.exp(-power * logs)
+
         if not embedder.filters:  # of the largest normal likelihood
             mean = logs[used].mean()
-            losses = [
-                np.log((square[used] * np.exp(-p * logs[used])).mean() + _LEAST) + p * mean
-                for p in _POWERS
-            ]
+            losses = [np.log(ratios(p)[used].mean() + _LEAST) + p * mean for p in _POWERS]
             power = float(_POWERS[np.argmin(losses)])
-        ratio = square * np.exp(-power * logs)
+        ratio = ratios(power)
         n, pooled = used.sum(axis=0), SETTINGS.fewest
         scale = (ratio.sum(axis=0) + pooled * ratio.sum() / used.sum()) / (n + pooled)
         plain = cls(np.sqrt(scale + _LEAST), power, 1.0, 1.0)
-        z = np.where(used, missed / embedder.units.scaler.scale, 0.0) / (plain.std(course) + _LEAST)
+        z = missed / (plain.std(course) + _LEAST)
         return plain._correlated(course, np.clip(z, -4, 4), used, series_index(offsets))
 
     def std(self, course: Course) -> np.ndarray:

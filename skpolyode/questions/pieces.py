@@ -39,11 +39,9 @@ def edges(embedder: Embedder, panel: Panel) -> list[np.ndarray]:
     unit, times, series = embedder.units[1], panel.times, series_of_rows(panel)
     if embedder.inputs is not None:
         knots = embedder.inputs.knots(panel, panel.start, unit)
-        place = knots.series
-        moments = panel.start[place] + unit * knots.times
+        place, moments = knots.series, panel.start[knots.series] + unit * knots.times
         inside = (moments > panel.start[place]) & (moments < panel.end[place])
-        times = np.concatenate([times, moments[inside]])
-        series = np.concatenate([series, place[inside]])
+        times, series = np.append(times, moments[inside]), np.append(series, place[inside])
         order = np.lexsort((times, series))
         times, series = times[order], series[order]
     is_last = np.append(series[1:] != series[:-1], True)

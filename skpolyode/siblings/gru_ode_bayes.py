@@ -20,27 +20,27 @@ follow, so v is learned for each entry of the state.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from skpolyode.dynamics import STEPPERS, integrate
-from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn, driven_update
-from skpolyode.models.packed import InputSizes, Packed
+from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.layers import Start, draw_normal
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO
+from skpolyode.siblings.base import DrivenCell, SiblingTransformer
+from skpolyode.siblings.layers import draw_normal, hidden_layer
+from skpolyode.transformers.parameters import COUNT
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
 _WEIGHT = 1e-4  # of that divergence in the loss
 
 
 @register_module
-class GRUODEBayes(SequenceModel):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GRUODEBayes(DrivenCell):
     """A continuous gated cell that jumps at observations.
 
     The state has the part `h` (n, H).
@@ -53,8 +53,8 @@ class GRUODEBayes(SequenceModel):
         Features of static covariates: they set the start, and are inputs of the jump.
     hidden_size : int, default=64
         Length H of the state.
-    head_size : int, default=64
-        Width of the hidden layer of the head.
+    generator : torch.Generator or None, default=None
+        Source of the initial weights.
     step_size : float, default=0.5
         Longest integration step.
     max_gap : float, default=64.0
@@ -64,8 +64,8 @@ class GRUODEBayes(SequenceModel):
     inputs : sequence of int, default=(0, 0, 0)
         How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
         then slopes.
-    generator : torch.Generator or None, default=None
-        Source of the initial weights.
+    head_size : int, default=64
+        Width of the hidden layer of the head.
 
     Examples
     --------
@@ -80,46 +80,26 @@ class GRUODEBayes(SequenceModel):
     torch.Size([1, 4])
     """
 
-    def __init__(
-        self,
-        n_channels: int,
-        n_static: int = 0,
-        hidden_size: int = 64,
-        *,
-        head_size: int = 64,
-        step_size: float = 0.5,
-        max_gap: float = 64.0,
-        stepper: str = "midpoint",
-        inputs: Sequence[int] = (0, 0, 0),
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
-        self.head_size = head_size
-        self.step_size, self.max_gap, self.stepper = step_size, max_gap, stepper
-        self.inputs = InputSizes(*inputs)
-        self.start = Start(n_static, hidden_size)
+    head_size: int = 64
+
+    def _make_layers(self, generator: torch.Generator | None) -> None:
+        hidden_size, n_channels = self.hidden_size, self.n_channels
         n_read = hidden_size + self.inputs.n_levels
         self.gates = drawn(nn.Linear, n_read, 2 * hidden_size, generator=generator)
         self.candidate = drawn(nn.Linear, n_read, hidden_size, generator=generator)
         self.speed_logit = nn.Parameter(torch.zeros(hidden_size, dtype=torch.float32))
-        self.head = nn.Sequential(
-            drawn(nn.Linear, hidden_size, head_size, generator=generator),
-            nn.ReLU(),
-            drawn(nn.Linear, head_size, 2 * n_channels, generator=generator),
-        )
+        self.head = hidden_layer(hidden_size, self.head_size, 2 * n_channels, nn.ReLU, generator)
         # 25 features (P) of each channel are made of its value, forecast, scale and error.
         self.prepare = nn.Parameter(torch.empty(n_channels, 4, 25, dtype=torch.float32))
         self.prepare_bias = nn.Parameter(torch.full((n_channels, 25), 0.1, dtype=torch.float32))
         with torch.no_grad():
             draw_normal(self.prepare, (2 / (4 + 25)) ** 0.5, generator)
-        n_seen = n_channels * 25 + n_static + self.inputs.n_impulse
+        n_seen = n_channels * 25 + self.n_static + self.inputs.n_impulse
         self.jump = drawn(nn.GRUCell, n_seen, hidden_size, generator=generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
-        begun = torch.tanh(self.start(data, rows))
-        return {"h": nn.functional.pad(begun, (0, self.inputs.n_state))}
+        return {"h": torch.tanh(super().initial(data, rows)["h"])}
 
     def field(self, state: torch.Tensor) -> torch.Tensor:
         """Time derivative (rows, H) at a state (rows, H), which inputs may follow."""
@@ -141,12 +121,6 @@ class GRUODEBayes(SequenceModel):
         rate = 2.0 * torch.sigmoid(self.speed_logit)
         return rate * (1 - z) * (torch.tanh(self.candidate(read(r * h))) - h)
 
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps."""
-        gap, stepper = gap.clamp(max=self.max_gap), STEPPERS[self.stepper]
-        h, _ = integrate(self.field, state["h"], gap, step_size=self.step_size, stepper=stepper)
-        return {"h": h}
-
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after observations and impulses; unchanged where there are none."""
         h, x, mask = state["h"][:, : self.hidden_size], data.x[rows], data.mask[rows]
@@ -163,10 +137,6 @@ class GRUODEBayes(SequenceModel):
         mean, log_scale = self.head(state["h"][:, : self.hidden_size]).chunk(2, dim=1)
         return Prediction(mean, log_scale.clamp(-5.0, 3.0))
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
-        """The state, without inputs."""
-        return {"h": state["h"][:, : self.hidden_size]}
-
     def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """Weighted divergence of the distribution after a jump from that of the observation."""
         mean, log_scale = self.predict(state)
@@ -174,7 +144,7 @@ class GRUODEBayes(SequenceModel):
         return _WEIGHT * (math.log(_NOISE) - log_scale + square / (2 * _NOISE**2) - 0.5)
 
 
-class GRUODEBayesTransformer(NeuralTransformer):
+class GRUODEBayesTransformer(SiblingTransformer):
     """Embed irregular series by a continuous gated cell that jumps at observations (GRU-ODE-Bayes).
 
     Between observations a bounded state follows the continuous limit of a gated recurrent unit; at
@@ -188,13 +158,13 @@ class GRUODEBayesTransformer(NeuralTransformer):
 
     Parameters
     ----------
-    hidden_size : int or "auto", default="auto"
-        Length of the state, and number of features. "auto" takes 32 per channel, as many features
-        as `PolyODETransformer` has coefficients, but no more than 256.
     head_size : int, default=64
         Width of the hidden layer that gives mean and scale of the channels.
     learning_rate_init : float, default=0.1
         Peak of the one-cycle schedule. Lower it if training diverges.
+    hidden_size : int or "auto", default="auto"
+        Length of the state, and number of features. "auto" takes 32 per channel, as many features
+        as `PolyODETransformer` has coefficients, but no more than 256.
     %(training)s
 
     Attributes
@@ -242,29 +212,22 @@ class GRUODEBayesTransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
-        "hidden_size": COUNT_OR_AUTO,
+        **SiblingTransformer._parameter_constraints,
         "head_size": [COUNT],
     }
 
     uses_inputs = True
+    model = GRUODEBayes
 
     def __init__(
         self,
         *,
-        hidden_size: int | str = "auto",
         head_size: int = 64,
         learning_rate_init: float = 0.1,
         **training: Any,
     ) -> None:
-        self.hidden_size = hidden_size
         self.head_size = head_size
         super().__init__(learning_rate_init=learning_rate_init, **training)
 
-    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> GRUODEBayes:
-        return GRUODEBayes(
-            *sizes.of_model(self.hidden_size),
-            head_size=self.head_size,
-            inputs=sizes.inputs,
-            generator=generator,
-        )
+    def _model_options(self, sizes: Sizes) -> dict[str, Any]:
+        return {"head_size": self.head_size, "inputs": sizes.inputs}

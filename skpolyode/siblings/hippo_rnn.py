@@ -15,6 +15,7 @@ Forecasts are a polynomial of the time since the last observation, with coeffici
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -22,17 +23,18 @@ from sklearn.utils._param_validation import StrOptions
 from torch import nn
 
 from skpolyode.memory import MEMORIES, PATH_MEASURES, Memory
-from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.layers import AgeHead, Start, observed_inputs, where_observed
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
+from skpolyode.siblings.base import SiblingModel, SiblingTransformer
+from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 
 @register_module
-class HiPPORNN(SequenceModel):
+@dataclass(eq=False, repr=False, kw_only=True)
+class HiPPORNN(SiblingModel):
     """A gated cell with an exact polynomial memory of the signals that it writes.
 
     The state has the parts `h` (n, H), the written signals `u` (n, M), their memory `c` (n, M, N),
@@ -46,14 +48,14 @@ class HiPPORNN(SequenceModel):
         Features of static covariates: they set the start, and are inputs of the cell.
     hidden_size : int, default=64
         Length H of the state of the cell.
+    generator : torch.Generator or None, default=None
+        Source of the initial weights.
     memory : Memory
         Measure with N coefficients a signal, in the model's unit of time.
     n_signals : int, default=1
         Number M of signals that the cell writes.
     head_size : int, default=64
         Width of the hidden layer of the head.
-    generator : torch.Generator or None, default=None
-        Source of the initial weights.
 
     Examples
     --------
@@ -70,25 +72,16 @@ class HiPPORNN(SequenceModel):
     {'h': (1, 4), 'u': (1, 1), 'c': (1, 1, 3), 'since': (1, 1), 'elapsed': (1, 1)}
     """
 
-    def __init__(
-        self,
-        n_channels: int,
-        n_static: int = 0,
-        hidden_size: int = 64,
-        *,
-        memory: Memory,
-        n_signals: int = 1,
-        head_size: int = 64,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
-        self.memory, self.n_signals, self.head_size = memory, n_signals, head_size
-        n_inputs = 2 * n_channels + n_static + 1 + n_signals * memory.n_coefficients
-        self.start = Start(n_static, hidden_size)
-        self.cell = drawn(nn.GRUCell, n_inputs, hidden_size, generator=generator)
-        self.write = drawn(nn.Linear, hidden_size, n_signals, generator=generator)
-        self.head = AgeHead(hidden_size, head_size, n_channels, generator)
+    memory: Memory
+    n_signals: int = 1
+    head_size: int = 64
+
+    def _make_layers(self, generator: torch.Generator | None) -> None:
+        size, n_memory = self.hidden_size, self.n_signals * self.memory.n_coefficients
+        n_inputs = 2 * self.n_channels + self.n_static + 1 + n_memory
+        self.cell = drawn(nn.GRUCell, n_inputs, size, generator=generator)
+        self.write = drawn(nn.Linear, size, self.n_signals, generator=generator)
+        self.head = AgeHead(size, self.head_size, self.n_channels, generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
@@ -133,7 +126,7 @@ class HiPPORNN(SequenceModel):
         return blocks
 
 
-class HiPPORNNTransformer(NeuralTransformer):
+class HiPPORNNTransformer(SiblingTransformer):
     """Embed irregular series by a gated cell with a polynomial memory (HiPPO-RNN).
 
     At each observation a gated recurrent cell writes a few signals, mixtures of what was observed
@@ -146,8 +139,6 @@ class HiPPORNNTransformer(NeuralTransformer):
 
     Parameters
     ----------
-    hidden_size : int or "auto", default="auto"
-        Length of the state of the cell. "auto" takes 32 per channel, but no more than 256.
     n_coefficients : int, default=32
         Coefficients of the memory of each signal that the cell writes. The number of signals
         follows: all together have 32 coefficients per channel, but no more than 256. With the
@@ -159,6 +150,8 @@ class HiPPORNNTransformer(NeuralTransformer):
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
         longest series of `fit`. Lower it if only the recent past matters. Not used by "legs".
+    hidden_size : int or "auto", default="auto"
+        Length of the state of the cell. "auto" takes 32 per channel, but no more than 256.
     %(training)s
 
     Attributes
@@ -204,34 +197,29 @@ class HiPPORNNTransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
-        "hidden_size": COUNT_OR_AUTO,
+        **SiblingTransformer._parameter_constraints,
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
         "window": DURATION,
     }
 
+    model = HiPPORNN
+
     def __init__(
         self,
         *,
-        hidden_size: int | str = "auto",
         n_coefficients: int = 32,
         measure: str = "legt",
         window: Duration = "auto",
         **training: Any,
     ) -> None:
-        self.hidden_size = hidden_size
         self.n_coefficients = n_coefficients
         self.measure = measure
         self.window = window
         super().__init__(**training)
 
-    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> HiPPORNN:
+    def _model_options(self, sizes: Sizes) -> dict[str, Any]:
         measure = MEMORIES[self.measure]
         window = sizes.window("auto" if measure.whole_history else self.window)
-        return HiPPORNN(
-            *sizes.of_model(self.hidden_size),
-            memory=measure(self.n_coefficients, window),
-            n_signals=max(1, sizes.of_state("auto") // self.n_coefficients),
-            generator=generator,
-        ).float()
+        n_signals = max(1, sizes.of_state("auto") // self.n_coefficients)
+        return {"memory": measure(self.n_coefficients, window), "n_signals": n_signals}

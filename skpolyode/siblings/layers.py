@@ -23,6 +23,14 @@ def draw_normal(tensor: torch.Tensor, scale: float, generator: torch.Generator |
         tensor.normal_(0, scale, generator=generator)
 
 
+def hidden_layer(
+    n_in: int, width: int, n_out: int, curve: type[nn.Module], generator: torch.Generator | None
+) -> nn.Sequential:
+    """A network with one hidden layer."""
+    first = drawn(nn.Linear, n_in, width, generator=generator)
+    return nn.Sequential(first, curve(), drawn(nn.Linear, width, n_out, generator=generator))
+
+
 class Start(nn.Module):
     """Learned state before the first observation: ``b + W static``, zero at first.
 

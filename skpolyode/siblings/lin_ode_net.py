@@ -19,23 +19,25 @@ training to the same error. Decay rates are positive, so that forecasts stay bou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.layers import Start, draw_normal
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
+from skpolyode.siblings.base import SiblingModel, SiblingTransformer
+from skpolyode.siblings.layers import draw_normal
+from skpolyode.transformers.parameters import COUNT, layer_sizes
 
 
 @register_module
-class LinODENet(SequenceModel):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinODENet(SiblingModel):
     """A linear latent ODE and a filter.
 
     The state has the part `z` (n, H).
@@ -48,10 +50,10 @@ class LinODENet(SequenceModel):
         Features of static covariates, which set the state that series start from.
     hidden_size : int, default=64
         Length H of the latent state and of what it is decoded into; even, and at least D.
-    block_sizes : sequence of int, default=(64, 64)
-        Widths inside the residual blocks of the decoder, and of the encoder.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
+    block_sizes : sequence of int, default=(64, 64)
+        Widths inside the residual blocks of the decoder, and of the encoder.
 
     Examples
     --------
@@ -66,24 +68,15 @@ class LinODENet(SequenceModel):
     torch.Size([1, 4])
     """
 
-    def __init__(
-        self,
-        n_channels: int,
-        n_static: int = 0,
-        hidden_size: int = 64,
-        *,
-        block_sizes: Sequence[int] = (64, 64),
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
+    block_sizes: Sequence[int] = (64, 64)
+
+    def _make_layers(self, generator: torch.Generator | None) -> None:
+        hidden_size, n_channels = self.hidden_size, self.n_channels
         if hidden_size % 2 or hidden_size < n_channels:
             raise ValueError(
                 "hidden_size must be even and at least the number of channels, got "
                 f"{hidden_size} for {n_channels} channels."
             )
-        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
-        self.block_sizes = list(block_sizes)
-        self.start = Start(n_static, hidden_size)
         self.frequency = nn.Parameter(torch.empty(hidden_size // 2, dtype=torch.float32))
         self.log_decay = nn.Parameter(torch.full((hidden_size // 2,), -4.0, dtype=torch.float32))
         # At first A is a random skew-symmetric matrix, in the coordinates of the channels.
@@ -93,8 +86,8 @@ class LinODENet(SequenceModel):
         self.turn, self.turn_back = (
             nn.Parameter(matrix.contiguous()) for matrix in (rotation, rotation.t())
         )
-        self.encoder = ResNet(hidden_size, block_sizes, generator)
-        self.decoder = ResNet(hidden_size, block_sizes, generator)
+        self.encoder = ResNet(hidden_size, self.block_sizes, generator)
+        self.decoder = ResNet(hidden_size, self.block_sizes, generator)
         self.filter = ErrorFilter(n_channels, hidden_size, generator)
         with torch.no_grad():
             # Radians per unit of time: the range of a random skew-symmetric matrix.
@@ -202,7 +195,7 @@ class ErrorFilter(nn.Module):
         return u - gain * direct - strength * gate * spread
 
 
-class LinODENetTransformer(NeuralTransformer):
+class LinODENetTransformer(SiblingTransformer):
     """Embed irregular series by a linear latent ODE and a Kalman-like filter (LinODENet).
 
     Between observations a latent state follows a linear ODE, whose solution is exact for any gap
@@ -215,12 +208,12 @@ class LinODENetTransformer(NeuralTransformer):
 
     Parameters
     ----------
+    hidden_layer_sizes : tuple of int or int, default=(64, 64)
+        Widths inside the residual blocks of the decoder, and of the encoder.
     hidden_size : int or "auto", default="auto"
         Length of the latent state, and number of features; even, and at least the number of
         channels. "auto" takes 32 per channel, as many features as `PolyODETransformer` has
         coefficients, but no more than 256.
-    hidden_layer_sizes : tuple of int or int, default=(64, 64)
-        Widths inside the residual blocks of the decoder, and of the encoder.
     %(training)s
 
     Attributes
@@ -266,25 +259,20 @@ class LinODENetTransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
-        "hidden_size": COUNT_OR_AUTO,
+        **SiblingTransformer._parameter_constraints,
         "hidden_layer_sizes": ["array-like", COUNT],
     }
+
+    model = LinODENet
 
     def __init__(
         self,
         *,
-        hidden_size: int | str = "auto",
         hidden_layer_sizes: Sequence[int] | int = (64, 64),
         **training: Any,
     ) -> None:
-        self.hidden_size = hidden_size
         self.hidden_layer_sizes = hidden_layer_sizes
         super().__init__(**training)
 
-    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> LinODENet:
-        return LinODENet(
-            *sizes.of_model(self.hidden_size),
-            block_sizes=layer_sizes(self.hidden_layer_sizes),
-            generator=generator,
-        )
+    def _model_options(self, sizes: Sizes) -> dict[str, Any]:
+        return {"block_sizes": layer_sizes(self.hidden_layer_sizes)}

@@ -19,6 +19,7 @@ for four channels at depth 3; products with `P l` are a tensor of lower rank.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -26,18 +27,19 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import nn
 
-from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.layers import Start, observed_inputs, where_observed
+from skpolyode.siblings.base import SiblingModel, SiblingTransformer
+from skpolyode.siblings.layers import hidden_layer, observed_inputs, where_observed
 from skpolyode.siblings.log_signature import continued, log_signature, n_words, trivial
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO
+from skpolyode.transformers.parameters import COUNT
 
 
 @register_module
-class NeuralRDE(SequenceModel):
+@dataclass(eq=False, repr=False, kw_only=True)
+class NeuralRDE(SiblingModel):
     """A state driven by log-signatures of the observed path.
 
     The state has the parts `z` (n, H) at the start of a stretch, the signature of the path since
@@ -52,6 +54,8 @@ class NeuralRDE(SequenceModel):
         Features of static covariates, which set the state that series start from.
     hidden_size : int, default=64
         Length H of the state.
+    generator : torch.Generator or None, default=None
+        Source of the initial weights.
     depth : int, default=2
         Depth of the log-signatures.
     stretch : int, default=1
@@ -62,8 +66,6 @@ class NeuralRDE(SequenceModel):
         Width of the hidden layer of the head.
     max_gap : float, default=16.0
         Time without observations after which time stands still.
-    generator : torch.Generator or None, default=None
-        Source of the initial weights.
 
     Examples
     --------
@@ -78,41 +80,22 @@ class NeuralRDE(SequenceModel):
     torch.Size([1, 4])
     """
 
-    def __init__(
-        self,
-        n_channels: int,
-        n_static: int = 0,
-        hidden_size: int = 64,
-        *,
-        depth: int = 2,
-        stretch: int = 1,
-        rank: int = 128,
-        head_size: int = 64,
-        max_gap: float = 16.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
-        self.depth, self.stretch, self.rank, self.head_size = depth, stretch, rank, head_size
-        self.max_gap = max_gap
-        n_entries = n_words(1 + 2 * n_channels, depth)
-        self.start = Start(n_static, hidden_size)
-        n_inputs = 2 * n_channels + n_static
-        self.enter = drawn(nn.Linear, n_inputs, hidden_size, generator=generator)
-        self.field = nn.Sequential(
-            drawn(nn.Linear, hidden_size, rank, generator=generator),
-            nn.SiLU(),
-            drawn(nn.Linear, rank, rank, generator=generator),
-            nn.Tanh(),
-        )
+    depth: int = 2
+    stretch: int = 1
+    rank: int = 128
+    head_size: int = 64
+    max_gap: float = 16.0
+
+    def _make_layers(self, generator: torch.Generator | None) -> None:
+        hidden_size, rank, n_channels = self.hidden_size, self.rank, self.n_channels
+        n_entries = n_words(1 + 2 * n_channels, self.depth)
+        n_seen = 2 * n_channels + self.n_static
+        self.enter = drawn(nn.Linear, n_seen, hidden_size, generator=generator)
+        self.field = hidden_layer(hidden_size, rank, rank, nn.SiLU, generator).append(nn.Tanh())
         self.project = drawn(nn.Linear, n_entries, rank, generator=generator, bias=False)
         self.collect = drawn(nn.Linear, rank, hidden_size, generator=generator, bias=False)
         nn.init.zeros_(self.collect.weight)  # the state stands still at first
-        self.head = nn.Sequential(
-            drawn(nn.Linear, hidden_size, head_size, generator=generator),
-            nn.SiLU(),
-            drawn(nn.Linear, head_size, n_channels, generator=generator),
-        )
+        self.head = hidden_layer(hidden_size, self.head_size, n_channels, nn.SiLU, generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
@@ -179,7 +162,7 @@ class NeuralRDE(SequenceModel):
         return {"state": self.now(state)}
 
 
-class NeuralRDETransformer(NeuralTransformer):
+class NeuralRDETransformer(SiblingTransformer):
     """Embed irregular series by a state that log-signatures of the path drive (Neural RDE).
 
     The observations make a path of time, last values and counts. The log-signature of each stretch
@@ -192,15 +175,15 @@ class NeuralRDETransformer(NeuralTransformer):
 
     Parameters
     ----------
-    hidden_size : int or "auto", default="auto"
-        Length of the state, and number of features. "auto" takes 32 per channel, as many features
-        as `PolyODETransformer` has coefficients, but no more than 256.
     depth : int, default=2
         Depth of the log-signatures, 1 to 3. A state holds ``(1 + 2 D)**depth`` numbers for D
         channels: use 1 for more than about ten.
     stretch : int, default=1
         Observations of each stretch. With more of them the state is moved less often, and less
         finely.
+    hidden_size : int or "auto", default="auto"
+        Length of the state, and number of features. "auto" takes 32 per channel, as many features
+        as `PolyODETransformer` has coefficients, but no more than 256.
     %(training)s
 
     Attributes
@@ -244,29 +227,17 @@ class NeuralRDETransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
-        "hidden_size": COUNT_OR_AUTO,
+        **SiblingTransformer._parameter_constraints,
         "depth": [Interval(Integral, 1, 3, closed="both")],
         "stretch": [COUNT],
     }
 
-    def __init__(
-        self,
-        *,
-        hidden_size: int | str = "auto",
-        depth: int = 2,
-        stretch: int = 1,
-        **training: Any,
-    ) -> None:
-        self.hidden_size = hidden_size
+    model = NeuralRDE
+
+    def __init__(self, *, depth: int = 2, stretch: int = 1, **training: Any) -> None:
         self.depth = depth
         self.stretch = stretch
         super().__init__(**training)
 
-    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> NeuralRDE:
-        return NeuralRDE(
-            *sizes.of_model(self.hidden_size),
-            depth=self.depth,
-            stretch=self.stretch,
-            generator=generator,
-        )
+    def _model_options(self, sizes: Sizes) -> dict[str, Any]:
+        return {"depth": self.depth, "stretch": self.stretch}

@@ -9,23 +9,25 @@ Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for irregularly-sampled time 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
-from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State
+from skpolyode.dynamics import WalledMLP
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn, driven_update
-from skpolyode.models.packed import InputSizes, Packed
+from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.layers import Start, observed_inputs
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, layer_sizes
+from skpolyode.siblings.base import DrivenCell, SiblingTransformer
+from skpolyode.siblings.layers import observed_inputs
+from skpolyode.transformers.parameters import COUNT, layer_sizes
 
 
 @register_module
-class ODERNN(SequenceModel):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ODERNN(DrivenCell):
     """A neural ODE between observations and a gated cell at observations.
 
     The state has the part `h` (n, H).
@@ -38,8 +40,8 @@ class ODERNN(SequenceModel):
         Features of static covariates: they set the start, and are inputs of the cell.
     hidden_size : int, default=64
         Length H of the state.
-    hidden_layer_sizes : sequence of int, default=(100,)
-        Widths of the hidden layers of the vector field, which stands still at first.
+    generator : torch.Generator or None, default=None
+        Source of the initial weights.
     step_size : float, default=0.5
         Longest integration step.
     max_gap : float, default=64.0
@@ -49,8 +51,8 @@ class ODERNN(SequenceModel):
     inputs : sequence of int, default=(0, 0, 0)
         How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
         then slopes.
-    generator : torch.Generator or None, default=None
-        Source of the initial weights.
+    hidden_layer_sizes : sequence of int, default=(100,)
+        Widths of the hidden layers of the vector field, which stands still at first.
 
     Examples
     --------
@@ -65,41 +67,16 @@ class ODERNN(SequenceModel):
     torch.Size([1, 4])
     """
 
-    def __init__(
-        self,
-        n_channels: int,
-        n_static: int = 0,
-        hidden_size: int = 64,
-        *,
-        hidden_layer_sizes: Sequence[int] = (100,),
-        step_size: float = 0.5,
-        max_gap: float = 64.0,
-        stepper: str = "midpoint",
-        inputs: Sequence[int] = (0, 0, 0),
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
-        self.hidden_layer_sizes = list(hidden_layer_sizes)
-        self.step_size, self.max_gap, self.stepper = step_size, max_gap, stepper
-        self.inputs = driven = InputSizes(*inputs)
-        self.start = Start(n_static, hidden_size)
+    hidden_layer_sizes: Sequence[int] = (100,)
+
+    def _make_layers(self, generator: torch.Generator | None) -> None:
+        driven, size = self.inputs, self.hidden_size
         levels = {"n_levels": driven.n_levels, "n_linear": driven.n_linear}
-        self.field = WalledMLP(hidden_size, hidden_layer_sizes, **levels, generator=generator)
+        self.field = WalledMLP(size, self.hidden_layer_sizes, **levels, generator=generator)
         self.field.stand_still()
-        n_seen = 2 * n_channels + n_static + driven.n_impulse
-        self.cell = drawn(nn.GRUCell, n_seen, hidden_size, generator=generator)
-        self.readout = drawn(nn.Linear, hidden_size, n_channels, generator=generator)
-
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
-        """Learned state before the first observations, which depends on static covariates."""
-        return {"h": nn.functional.pad(self.start(data, rows), (0, self.inputs.n_state))}
-
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps."""
-        gap, stepper = gap.clamp(max=self.max_gap), STEPPERS[self.stepper]
-        h, _ = integrate(self.field, state["h"], gap, step_size=self.step_size, stepper=stepper)
-        return {"h": h}
+        n_seen = 2 * self.n_channels + self.n_static + driven.n_impulse
+        self.cell = drawn(nn.GRUCell, n_seen, size, generator=generator)
+        self.readout = drawn(nn.Linear, size, self.n_channels, generator=generator)
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after observations and impulses; unchanged where there are none."""
@@ -110,12 +87,8 @@ class ODERNN(SequenceModel):
         """A linear map of the state."""
         return Prediction(self.readout(state["h"][:, : self.hidden_size]))
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
-        """The state, without inputs."""
-        return {"h": state["h"][:, : self.hidden_size]}
 
-
-class ODERNNTransformer(NeuralTransformer):
+class ODERNNTransformer(SiblingTransformer):
     """Embed irregular series by a gated cell with a neural ODE between observations (ODE-RNN).
 
     Between observations a state follows a learned vector field; at an observation a gated recurrent
@@ -128,11 +101,11 @@ class ODERNNTransformer(NeuralTransformer):
 
     Parameters
     ----------
+    hidden_layer_sizes : tuple of int or int, default=(100,)
+        Widths of the hidden layers of the vector field.
     hidden_size : int or "auto", default="auto"
         Length of the state, and number of features. "auto" takes 32 per channel, as many features
         as `PolyODETransformer` has coefficients, but no more than 256.
-    hidden_layer_sizes : tuple of int or int, default=(100,)
-        Widths of the hidden layers of the vector field.
     %(training)s
 
     Attributes
@@ -177,28 +150,22 @@ class ODERNNTransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
-        "hidden_size": COUNT_OR_AUTO,
+        **SiblingTransformer._parameter_constraints,
         "hidden_layer_sizes": ["array-like", COUNT],
     }
 
     uses_inputs = True
+    model = ODERNN
 
     def __init__(
         self,
         *,
-        hidden_size: int | str = "auto",
         hidden_layer_sizes: Sequence[int] | int = (100,),
         **training: Any,
     ) -> None:
-        self.hidden_size = hidden_size
         self.hidden_layer_sizes = hidden_layer_sizes
         super().__init__(**training)
 
-    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> ODERNN:
-        return ODERNN(
-            *sizes.of_model(self.hidden_size),
-            hidden_layer_sizes=layer_sizes(self.hidden_layer_sizes),
-            inputs=sizes.inputs,
-            generator=generator,
-        )
+    def _model_options(self, sizes: Sizes) -> dict[str, Any]:
+        sizes_of_field = layer_sizes(self.hidden_layer_sizes)
+        return {"hidden_layer_sizes": sizes_of_field, "inputs": sizes.inputs}

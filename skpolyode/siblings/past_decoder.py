@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +18,13 @@ from skpolyode.embedders import Embedder, MemoryReadout
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.memory import LegTMemory
-from skpolyode.models.layers import drawn
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
+from skpolyode.siblings.layers import hidden_layer
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer
@@ -89,20 +88,12 @@ class DecodedEmbedder(Embedder):
         """Those of the other embedder."""
         return self.source.units
 
-    @cached_property
-    def exact(self) -> nn.Module:
-        """The decoder in float64."""
-        return copy.deepcopy(self.decoder).double().cpu()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the rest."""
-        return {name: value for name, value in self.__dict__.items() if name != "exact"}
-
     def coefficients(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
         features = (self.source.features(panel) - self.center) / self.spread
+        decoder = copy.deepcopy(self.decoder).double().cpu()
         with torch.no_grad():
-            flat = self.exact(torch.from_numpy(features)).numpy()
+            flat = decoder(torch.from_numpy(features)).numpy()
         coefficients = flat.reshape(len(flat), -1, self.past.n_coefficients)
         observed = self.units.scaler.observed
         return coefficients if observed is None else coefficients * observed[:, None]
@@ -112,6 +103,7 @@ class DecodedEmbedder(Embedder):
         return self.coefficients(panel).reshape(panel.n_series, -1)
 
 
+@dataclass(eq=False)
 class DecodingTask(Task):
     """Train a decoder on what was observed before several moments of each series.
 
@@ -144,21 +136,18 @@ class DecodingTask(Task):
     True
     """
 
+    decoder: nn.Module
+    features: torch.Tensor
+    offsets: torch.Tensor
+    basis: torch.Tensor
+    x: torch.Tensor
+    held_out: torch.Tensor
+
     minibatches = Minibatches(16, smallest=32, n_most=512)
 
-    def __init__(
-        self,
-        decoder: nn.Module,
-        features: torch.Tensor,
-        offsets: torch.Tensor,
-        basis: torch.Tensor,
-        x: torch.Tensor,
-        held_out: torch.Tensor,
-    ) -> None:
-        self.decoder, self.features, self.offsets = decoder, features, offsets
-        self.basis, self.x, self.mask = basis, x.nan_to_num(), ~x.isnan()
-        self.items = (~held_out).nonzero()[:, 0]
-        self.validation = held_out.nonzero()[:, 0] if held_out.any() else self.items
+    def __post_init__(self) -> None:
+        self.items = (~self.held_out).nonzero()[:, 0]
+        self.validation = self.held_out.nonzero()[:, 0] if self.held_out.any() else self.items
 
     def refresh(self, progress: float = 1.0) -> float:
         """Return the validation error."""
@@ -174,8 +163,9 @@ class DecodingTask(Task):
         which = torch.arange(len(moments)).repeat_interleave(count)  # (P',), of `moments`
         rows = torch.arange(len(which)) + (start - count.cumsum(0) + count)[which]
         c = self.decoder(self.features[moments]).unflatten(1, (self.x.shape[1], -1))[which]
-        error = torch.einsum("pdn,pn->pd", c, self.basis[rows]) - self.x[rows]
-        return error[self.mask[rows]].square().mean()
+        x = self.x[rows]
+        error = torch.einsum("pdn,pn->pd", c, self.basis[rows]) - x
+        return error[~x.isnan()].square().mean()
 
 
 class PastDecoder(SeriesTransformer):
@@ -300,7 +290,8 @@ class PastDecoder(SeriesTransformer):
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
         stops = np.unique(panel.offsets[:-1] + np.ceil(share * panel.lengths).astype(np.int64))
         series = np.searchsorted(panel.offsets, stops) - 1
-        features = source.features(take(panel, series, panel.offsets[series], stops))  # (S, F)
+        before = take(panel, series, panel.offsets[series], stops)
+        features = source.features(before)  # (S, F)
         held_out = np.zeros(panel.n_series, dtype=bool)
         if panel.n_series >= FEWEST_TO_SPLIT:
             held_out[rng.permutation(panel.n_series)[: max(round(0.1 * panel.n_series), 1)]] = True
@@ -308,13 +299,9 @@ class PastDecoder(SeriesTransformer):
         center, spread = features[~held_out].mean(axis=0), features[~held_out].std(axis=0)
         spread = np.where(spread > 1e-12, spread, 1.0)
         n_out, width = panel.n_channels * self.n_coefficients, self.hidden_size
-        decoder = nn.Sequential(
-            drawn(nn.Linear, features.shape[1], width, generator=generator),
-            nn.SiLU(),
-            drawn(nn.Linear, width, n_out, generator=generator),
-        )
-        columns = _observed_before(panel, panel.offsets[series], stops, past)
+        decoder = hidden_layer(features.shape[1], width, n_out, nn.SiLU, generator)
         known = torch.from_numpy((features - center) / spread).float()
+        columns = _window_columns(before, past)
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
         trainer = Trainer(
             learning_rate=self.learning_rate_init,
@@ -348,20 +335,13 @@ class PastDecoder(SeriesTransformer):
         return transformer
 
 
-def _observed_before(
-    seen: Panel, start: np.ndarray, stop: np.ndarray, past: MemoryReadout
+def _window_columns(
+    before: Panel, past: MemoryReadout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Offsets, polynomials and values of the observations in the window before each moment.
-
-    `start` and `stop` bound the rows of its series until then.
-    """
-    moment = np.repeat(np.arange(len(stop)), stop - start)
-    rows = np.arange(len(moment)) + (start - offsets_from(stop - start)[:-1])[moment]
-    ages = seen.times[stop - 1][moment] - seen.times[rows]
+    """Offsets, polynomials and values of the rows before moments that lie in the window."""
+    ages = np.repeat(before.end, before.lengths) - before.times
     kept = ages <= past.window
-    ages = torch.from_numpy(ages[kept] / past.units.time_scale)
-    basis = past.memory.basis(ages, torch.zeros_like(ages))
-    scaler = past.units.scaler
-    x = torch.from_numpy(scaler.read(seen.values[rows[kept]]))
-    offsets = offsets_from(np.bincount(moment[kept], minlength=len(stop)))
+    offsets, ages = offsets_from(kept)[before.offsets], torch.from_numpy(ages[kept])
+    basis = past.memory.basis(ages / past.units.time_scale, torch.zeros_like(ages))
+    x = torch.from_numpy(past.units.scaler.read(before.values[kept]))
     return torch.from_numpy(offsets), basis.float(), x.float()

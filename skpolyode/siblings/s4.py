@@ -22,6 +22,7 @@ which is linear, for all observations at once (:meth:`S4.run_from`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
@@ -31,21 +32,22 @@ from torch import nn
 from torch.nn import functional as F
 
 from skpolyode.memory import LegTMemory, Memory
-from skpolyode.models.contract import Prediction, SequenceModel, Sizes, State, Step, join, select
+from skpolyode.models.contract import Prediction, Sizes, State, Step, join, select
 from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.layers import AgeHead, Start, observed_inputs, where_observed
+from skpolyode.siblings.base import SiblingModel, SiblingTransformer
+from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed
 from skpolyode.siblings.segment import SegmentTask
 from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT, COUNT_OR_AUTO, DURATION, Duration
+from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 _AT_ONCE = 2**20  # numbers in the states of the observations that a pass takes together
 
 
 @register_module
-class S4(SequenceModel):
+@dataclass(eq=False, repr=False, kw_only=True)
+class S4(SiblingModel):
     """Layers of diagonal state spaces.
 
     With L layers of H features and K pairs of states the state has the parts `x` (n, L, 2, H, K),
@@ -61,6 +63,8 @@ class S4(SequenceModel):
         Features of static covariates: they set the start, and are inputs.
     hidden_size : int, default=64
         Number H of features of a layer.
+    generator : torch.Generator or None, default=None
+        Source of the initial weights.
     pairs : sequence of int, default=(8, 8)
         Number K of complex states of each feature, the same one for each layer.
     inputs : {"held", "impulses"}, default="held"
@@ -70,8 +74,6 @@ class S4(SequenceModel):
         the first layer.
     head_size : int, default=64
         Width of the hidden layer of the head.
-    generator : torch.Generator or None, default=None
-        Source of the initial weights.
 
     Examples
     --------
@@ -87,30 +89,24 @@ class S4(SequenceModel):
     {'x': (1, 1, 2, 4, 3), 'r': (1, 1, 4), 'since': (1, 1)}
     """
 
-    def __init__(
-        self,
-        n_channels: int,
-        n_static: int = 0,
-        hidden_size: int = 64,
-        *,
-        pairs: Sequence[int] = (8, 8),
-        inputs: str = "held",
-        memory: Memory | None = None,
-        head_size: int = 64,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.n_channels, self.n_static, self.hidden_size = n_channels, n_static, hidden_size
-        self.pairs, self.inputs = list(pairs), inputs
-        self.memory, self.head_size = memory, head_size
-        n_layers = len(self.pairs)
-        n_inputs = 2 * n_channels + n_static + 1
-        if memory is not None:
-            n_inputs += n_channels * memory.n_coefficients
-        self.start = Start(n_static, n_layers * hidden_size)
+    pairs: Sequence[int] = (8, 8)
+    inputs: str = "held"
+    memory: Memory | None = None
+    head_size: int = 64
+
+    @property
+    def start_size(self) -> int:
+        """Numbers of the learned inputs of all layers before the first observations."""
+        return len(self.pairs) * self.hidden_size
+
+    def _make_layers(self, generator: torch.Generator | None) -> None:
+        hidden_size, n_channels, held = self.hidden_size, self.n_channels, self.inputs == "held"
+        n_inputs = 2 * n_channels + self.n_static + 1
+        if self.memory is not None:
+            n_inputs += n_channels * self.memory.n_coefficients
         self.encoder = drawn(nn.Linear, n_inputs, hidden_size, generator=generator)
         self.layers = nn.ModuleList(
-            DiagonalStateSpace(hidden_size, k, inputs == "held", generator) for k in self.pairs
+            DiagonalStateSpace(hidden_size, k, held, generator) for k in self.pairs
         )
         self.norms = nn.ModuleList(
             nn.LayerNorm(hidden_size, dtype=torch.float32) for _ in self.pairs
@@ -118,7 +114,7 @@ class S4(SequenceModel):
         self.mixes = nn.ModuleList(
             drawn(nn.Linear, hidden_size, 2 * hidden_size, generator=generator) for _ in self.pairs
         )
-        self.head = AgeHead(n_layers * hidden_size, head_size, n_channels, generator)
+        self.head = AgeHead(self.start_size, self.head_size, n_channels, generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
@@ -251,7 +247,7 @@ class S4(SequenceModel):
         return blocks if self.memory is None else {"coefficients": state["c"]} | blocks
 
 
-class S4Transformer(NeuralTransformer):
+class S4Transformer(SiblingTransformer):
     """Embed irregular series by layers of diagonal state spaces, exact over true gaps (S4).
 
     Each layer drives linear states by its features, by the exact solution over every gap, and mixes
@@ -265,9 +261,6 @@ class S4Transformer(NeuralTransformer):
 
     Parameters
     ----------
-    hidden_size : int or "auto", default="auto"
-        Number of features of each layer, and of the embedding. "auto" takes 32 per channel, as many
-        as `PolyODETransformer` has coefficients, but no more than 256.
     n_layers : int, default=2
         Number of layers.
     state_size : int, default=8
@@ -283,6 +276,9 @@ class S4Transformer(NeuralTransformer):
     window : float, timedelta, str or "auto", default="auto"
         Length of the past in that memory, in the units of `times`. "auto" takes the length of the
         longest series of `fit`.
+    hidden_size : int or "auto", default="auto"
+        Number of features of each layer, and of the embedding. "auto" takes 32 per channel, as many
+        as `PolyODETransformer` has coefficients, but no more than 256.
     %(training)s
 
     Attributes
@@ -327,8 +323,7 @@ class S4Transformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
-        "hidden_size": COUNT_OR_AUTO,
+        **SiblingTransformer._parameter_constraints,
         "n_layers": [COUNT],
         "state_size": [COUNT],
         "inputs": [StrOptions({"held", "impulses"})],
@@ -337,11 +332,11 @@ class S4Transformer(NeuralTransformer):
     }
 
     task = SegmentTask
+    model = S4
 
     def __init__(
         self,
         *,
-        hidden_size: int | str = "auto",
         n_layers: int = 2,
         state_size: int = 8,
         inputs: str = "impulses",
@@ -349,7 +344,6 @@ class S4Transformer(NeuralTransformer):
         window: Duration = "auto",
         **training: Any,
     ) -> None:
-        self.hidden_size = hidden_size
         self.n_layers = n_layers
         self.state_size = state_size
         self.inputs = inputs
@@ -357,13 +351,11 @@ class S4Transformer(NeuralTransformer):
         self.window = window
         super().__init__(**training)
 
-    def _new_model(self, sizes: Sizes, generator: torch.Generator) -> S4:
+    def _model_options(self, sizes: Sizes) -> dict[str, Any]:
         if self.state_size % 2:
             raise ValueError(f"state_size must be even, got {self.state_size}.")
-        return S4(
-            *sizes.of_model(self.hidden_size),
-            pairs=[self.state_size // 2] * self.n_layers,
-            inputs=self.inputs,
-            memory=LegTMemory(32, sizes.window(self.window)) if self.memory else None,
-            generator=generator,
-        ).float()
+        return {
+            "pairs": [self.state_size // 2] * self.n_layers,
+            "inputs": self.inputs,
+            "memory": LegTMemory(32, sizes.window(self.window)) if self.memory else None,
+        }

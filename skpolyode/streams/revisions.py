@@ -7,7 +7,6 @@ there, as it would have been.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -25,21 +24,21 @@ from skpolyode.streams.rows import NewRows, check_new, read_rows
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
 
-_BEYOND = FaultKind(
-    "times before what is kept", "make the stream with a larger keep; the stream is as it was"
+# Faults and what a line says of each; the last time that is not kept stands for {}.
+_AS_WAS = "; the stream is as it was"
+_BEYOND = (
+    FaultKind("times before what is kept", f"make the stream with a larger keep{_AS_WAS}"),
+    "only what comes after {} is kept",
 )
-_THERE = FaultKind(
-    "values that are known already", "replace them by correct; the stream is as it was"
+_NOT_THERE = (
+    FaultKind("observations that are not there", f"add them by insert{_AS_WAS}"),
+    "it has no such observation at this time",
 )
-_NOT_THERE = FaultKind(
-    "observations that are not there", "add them by insert; the stream is as it was"
+_THERE = (
+    FaultKind("values that are known already", f"replace them by correct{_AS_WAS}"),
+    "it has a value at this time",
 )
-# What a line says of each; the last time that is not kept stands for {}.
-_SAYS = {
-    _BEYOND: "only what comes after {} is kept",
-    _THERE: "it has a value at this time",
-    _NOT_THERE: "it has no such observation at this time",
-}
+_WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOT_THERE}
 
 
 class Kept(NamedTuple):
@@ -65,18 +64,20 @@ class Kept(NamedTuple):
         """These rows, and others after them."""
         return Kept(*map(np.concatenate, zip(self, other, strict=True)))
 
-    def revised(
-        self, new: Kept, change: Callable[..., tuple[Any, ...]]
-    ) -> tuple[Kept, np.ndarray, FaultKind]:
-        """Rows after a change, which of its cells (m', D) are wrong, and what that would be."""
+    def revised(self, new: Kept, action: str, whole_rows: bool) -> tuple[Kept, np.ndarray]:
+        """Rows after a change, and which of its cells (m', D) are wrong."""
         times = np.union1d(self.times, new.times)
         joint = Kept(times, *np.full((2, len(times), new.values.shape[1]), np.nan))
         was, at = np.searchsorted(times, self.times), np.searchsorted(times, new.times)
         joint.values[was], joint.errors[was] = self.values, self.errors
-        given = ~np.isnan(new.values)
-        joint.values[at], wrong, kind = change(joint.values[at], new.values, given)
+        given, is_known = ~np.isnan(new.values), ~np.isnan(joint.values[at])
+        if whole_rows:
+            is_known = np.broadcast_to(is_known.any(axis=1, keepdims=True), given.shape)
+        values = np.nan if action == "retract" else new.values
+        joint.values[at] = np.where(given, values, joint.values[at])
         joint.errors[at] = np.where(given, new.errors, joint.errors[at])
-        return joint.part(~np.isnan(joint.values).all(axis=1)), wrong, kind
+        wrong = given & (is_known == (action == "insert"))
+        return joint.part(~np.isnan(joint.values).all(axis=1)), wrong
 
 
 class History:
@@ -230,11 +231,7 @@ class Revisable:
         """
         if not self._clock.count.any():
             return self.update(time, values, series, errors=errors)
-
-        def insert(known: np.ndarray, new: np.ndarray, given: np.ndarray) -> tuple[Any, ...]:
-            return np.where(given, new, known), given & ~np.isnan(known), _THERE
-
-        return self._revise(insert, series, time, values, errors)
+        return self._revise("insert", series, time, values, errors)
 
     def correct(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
         """Replace observations that were wrong: the state becomes what it would have been.
@@ -260,11 +257,7 @@ class Revisable:
             If a time is before what is kept, or there is no such observation. The stream is left as
             it was.
         """
-
-        def correct(known: np.ndarray, new: np.ndarray, given: np.ndarray) -> tuple[Any, ...]:
-            return np.where(given, new, known), given & np.isnan(known), _NOT_THERE
-
-        return self._revise(correct, series, time, values, errors)
+        return self._revise("correct", series, time, values, errors)
 
     def retract(self, series: Any, time: Any, channels: Any = None) -> Self:
         """Take back observations: the state becomes what it would have been without them.
@@ -293,50 +286,43 @@ class Revisable:
         asked = np.isin(panel.channel_names, panel.channel_names if names is None else names)
         if names is not None and (unknown := set(names) - set(panel.channel_names)):
             raise ValueError(f"retract: there is no channel {min(unknown)!r}.")
-
-        def retract(known: np.ndarray, new: np.ndarray, given: np.ndarray) -> tuple[Any, ...]:
-            wrong = given & np.isnan(known)
-            if names is None:
-                wrong &= np.isnan(known).all(axis=1, keepdims=True)
-            return np.where(given, np.nan, known), wrong, _NOT_THERE
-
         n_rows = max(len(np.atleast_1d(x)) for x in (series, time))
         some = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that can be
-        return self._revise(retract, series, time, np.tile(some, (n_rows, 1)), None)
+        cells = np.tile(some, (n_rows, 1))
+        return self._revise("retract", series, time, cells, None, whole_rows=names is None)
 
     def _revise(
         self,
-        change: Callable[..., tuple[Any, ...]],
+        action: str,
         series: Any,
         time: Any,
         values: Any,
         errors: Any,
+        whole_rows: bool = False,
     ) -> Self:
-        """Change rows: `change` of known cells, new ones and which are given says how."""
+        """Insert, correct or retract cells."""
         history, panel, scaler = self._history, self._panel, self._embedder.units.scaler
         if history is None:
             raise ValueError(
                 'this stream keeps no rows to revise: make it with stream(..., keep="6h"), the '
                 "length of time, or a number of rows, that revisions may go back."
             )
-        before, faults = history.before, Faults(change.__name__, panel.ids, panel.channel_names)
-        forgotten = np.full(self.n_series, -np.inf)
+        before, faults = history.before, Faults(action, panel.ids, panel.channel_names)
+        forgotten, fault = np.full(self.n_series, -np.inf), _WRONG[action]
         rows = read_rows(panel, forgotten, scaler, time, values, series, errors)
         revised: dict[int, Kept] = {}
         for k, s in enumerate(rows.series.tolist()):
             new = Kept.of(rows, k)
-            revised[s], wrong, kind = history.of(s).revised(new, change)
+            revised[s], wrong = history.of(s).revised(new, action, whole_rows)
             beyond = new.times <= before._clock.last[s]
-            for fault, rows_of in ((_BEYOND, beyond), (kind, wrong.any(axis=1) & ~beyond)):
+            for (kind, what), rows_of in ((_BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
 
-                def line(row: int, s: int = s, own: Kept = new, what: str = _SAYS[fault]) -> str:
-                    at, end = (
-                        panel.rows.format_from(s, time)
-                        for time in (own.times[row], before._clock.last[s])
-                    )
+                def line(row: int, s: int = s, own: Kept = new, what: str = what) -> str:
+                    moments = own.times[row], before._clock.last[s]
+                    at, end = (panel.rows.format_from(s, moment) for moment in moments)
                     return f"{faults.series(s)}, time {at}: {what.format(end)}"
 
-                faults.add_each(fault, np.flatnonzero(rows_of), line)
+                faults.add_each(kind, np.flatnonzero(rows_of), line)
         faults.raise_if_any()
         rows = gathered(revised)
         if len(rows.series):
