@@ -43,8 +43,8 @@ from skpolyode.transformers.input import (
     as_fitted,
     check_sizes,
     credible,
-    warn_of_unknown_inputs,
 )
+from skpolyode.transformers.known_inputs import warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
 

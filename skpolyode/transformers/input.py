@@ -18,16 +18,15 @@ from skpolyode.embedders.inputs import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
-from skpolyode.panel import Panel, as_panel, is_ragged, series_index
+from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
 from skpolyode.panel.codes import warn_of_codes
 from skpolyode.panel.convert import shape_of
-from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import column_names, column_times
-from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_of_rows
+from skpolyode.panel.select import drop_empty, observed_series
 from skpolyode.panel.selection import align_to_fit, refuse_reordered
 from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler
@@ -336,29 +335,6 @@ def refuse_unused(estimator: Any, panel: Panel) -> None:
         raise ValueError(
             f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
             "fitted without any: fit it with them, or leave them out."
-        )
-
-
-def warn_of_unknown_inputs(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, name: str = "inputs"
-) -> None:
-    """Tell, once a forecast, of series without an input after their end that are asked beyond it.
-
-    The times of each series start at `offsets` (B + 1,). Inputs are given as the parameter `name`.
-    """
-    if panel.inputs is None:
-        return
-    own, end = on_clock_of(panel).panel, observed_part(panel).end
-    last, asked = np.full((2, panel.n_series), -np.inf)
-    np.maximum.at(last, series_of_rows(own), own.times)
-    np.maximum.at(asked, series_index(offsets), times)
-    if len(unknown := np.flatnonzero((asked > end) & (last <= end))):
-        first = plain_repr(panel.ids[unknown[0]])
-        warnings.warn(
-            f"of {len(unknown)} series, the first of which is {first}, no input is known after the "
-            "last observation: inputs keep their last values, and there are no further impulses. "
-            f"Give {name}=, or add a row of inputs after the last observation.",
-            stacklevel=3,
         )
 
 

@@ -34,8 +34,8 @@ from skpolyode.transformers.input import (
     continues_fit,
     fit_series,
     read_panel,
-    warn_of_unknown_inputs,
 )
+from skpolyode.transformers.known_inputs import warn_of_unknown_inputs
 from skpolyode.transformers.parameters import Training, check_device, local_random_state
 from skpolyode.transformers.stages import (
     FEWEST_EPOCHS,

@@ -46,6 +46,18 @@ def test_future_x_changes_forecasts_for_the_better(forecaster):
     assert errors[0] < 0.5 * errors[1]
 
 
+@pytest.mark.parametrize("known", [1, 3, 5])
+def test_x_that_ends_before_the_horizon_warns(forecaster, known):
+    """It is held from there, which is a forecast under other inputs."""
+    hours = LATER.index.get_level_values(1)
+    short = X[~KNOWN][hours < HOURS[LENGTH + known]]
+    with pytest.warns(
+        UserWarning, match=r"of 12 series, .* inputs end too early: .* Give X= up to"
+    ):
+        forecaster.predict(STEPS, X=short)
+    forecaster.predict(STEPS[:known], X=short)  # without a warning
+
+
 def test_x_may_have_rows_of_other_times(forecaster):
     expected = forecaster.predict(STEPS[:3], X=X[~KNOWN])
     # All of it, the known part again; and points on the same lines.
