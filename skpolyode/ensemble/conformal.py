@@ -186,6 +186,11 @@ class Calibration(FollowsSpread):
         """First and last time since an origin of the error paths."""
         return float(self.paths.since[0]), float(self.paths.since[-1])
 
+    def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
+        """Number (n,) of errors of a channel at leads (n,) that do not overlap; 0 of no error."""
+        known = np.array([(own.lead, own.n_independent) for own in self.errors[channel]])
+        return np.interp(leads, known[:, 0], np.where(np.isinf(known[:, 1]), 0.0, known[:, 1]))
+
     @cached_property
     def _table(self) -> list[np.ndarray]:
         """Half widths (n_bins, n_scores) of each channel, which samples are looked up in."""

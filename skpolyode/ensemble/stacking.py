@@ -346,6 +346,10 @@ class LateCalibration(FollowsSpread):
         """As of `Calibration`."""
         return self.learned.known_between()
 
+    def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
+        """As of `Calibration`."""
+        return self.learned.n_independent(leads, channel)
+
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
         """As of `Calibration`."""
         return self.learned.sample(ahead, drawn, channel)

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.utils import check_random_state
 
 from skpolyode.errors import check_share, plain_repr
-from skpolyode.futures.crossings import Window, first_crossings, grid_leads
+from skpolyode.futures.crossings import Window, first_crossings, grid_leads, standard_error
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query, refuse_early
@@ -51,6 +51,9 @@ class KnownErrors(Protocol):
 
     def known_between(self) -> tuple[float, float]:
         """First and last time since an origin at which courses are known; held outside."""
+
+    def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
+        """Number (n,) of errors of a channel at leads (n,) that do not overlap in time."""
 
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
         """Values (Q, n_samples) of a channel on the drawn courses, in standard deviations."""
@@ -130,6 +133,8 @@ class Continued:
         status = np.where(np.isinf(window.median), "censored", "crosses")
         columns = {"status": np.where(is_beyond, "already", status)}
         columns["probability"] = window.probability
+        error = standard_error(window.probability, self.calibration.n_independent(horizon, j))
+        columns["standard_error"] = np.where(is_beyond, 0.0, error)
         for name in ("earliest", "median", "latest"):
             since = getattr(window, name)
             own = np.where(since < horizon, end + since, until)

@@ -53,6 +53,15 @@ def first_crossings(leads: np.ndarray, heights: np.ndarray) -> np.ndarray:
     return np.where(beyond.any(axis=0), found, np.inf)
 
 
+def standard_error(probability: np.ndarray, n_known: np.ndarray) -> np.ndarray:
+    """Standard deviations (n,) of probabilities of which so many independent errors tell.
+
+    That of a beta distribution, with all probabilities alike beforehand (Laplace's rule).
+    """
+    a, b = n_known * probability + 1, n_known * (1 - probability) + 1
+    return np.sqrt(a * b / (a + b + 1)) / (a + b)
+
+
 class Window(NamedTuple):
     """What is known of the crossings of n series; times since the last rows."""
 

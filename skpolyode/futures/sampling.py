@@ -142,6 +142,10 @@ class SamplesFutures:
               it, "crosses" if the series more likely crosses than not, or "censored": more likely
               it does not, up to `until`.
             - ``probability`` of a crossing up to `until`; 1 where it has crossed already.
+            - ``standard_error`` of the probability, from how many errors of the backtest do not
+              overlap in time; 0 where it has crossed already. From one series it is large. It does
+              not know how far off the model is: true probabilities are within two of it for four
+              fifths of the series, not for nineteen twentieths.
             - ``earliest``, ``median`` and ``latest`` time, of the type of the series' times. What
               lies after `until` is `until`. Of what has crossed already, the last observation.
 

@@ -127,6 +127,19 @@ def test_scores_between_two_knots_are_as_large_as_at_them(alike):
     np.testing.assert_allclose(found[[0, 5]], [first, second])
 
 
+def test_errors_that_do_not_overlap_are_counted():
+    """Of three series of 30 forecasts one step apart, about 30 / lead each."""
+    lead = np.tile(np.repeat([2.0, 6.0], 30), 3)[:, None]
+    at, series = np.tile(np.arange(30.0), 6), np.repeat(np.arange(3), 60)
+    wrong = np.random.default_rng(0).standard_normal((180, 2)) * [1, np.nan]
+    found = Calibration.learn(np.repeat(lead, 2, axis=1), wrong, series, at)
+    bins = found.errors[0]
+    asked = np.array([own.lead for own in bins])
+    expected = [3 * (1 + 29 // own) for own in asked]
+    np.testing.assert_allclose(found.n_independent(asked, 0), expected)
+    np.testing.assert_array_equal(found.n_independent(asked, 1), 0.0)  # never observed
+
+
 def test_rare_channels_have_whole_paths():
     errors, rng = walks(300), np.random.default_rng(0)
     errors[rng.random(errors.shape[:2]) < 0.8, 1] = np.nan

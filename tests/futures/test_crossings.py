@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from skpolyode import Panel
 from skpolyode.futures import SamplePaths
-from skpolyode.futures.crossings import Window, first_crossings, grid_leads
+from skpolyode.futures.crossings import Window, first_crossings, grid_leads, standard_error
 
 
 def test_a_path_crosses_where_its_line_does():
@@ -38,6 +39,15 @@ def test_a_grid_is_part_of_that_for_a_longer_horizon(gap, reach):
     assert (steps >= gap / 2 - 1e-9).all()
     assert (np.diff(steps) > -1e-6).all()
     assert len(longest) < 9000
+
+
+@pytest.mark.parametrize("n_known", [0, 10, 400])
+def test_a_standard_error_is_that_of_a_share_of_so_many(n_known):
+    share = np.array([0.0, 0.3, 1.0])
+    found = standard_error(share, np.full(3, n_known))
+    theirs = beta(n_known * share + 1, n_known * (1 - share) + 1).std()
+    np.testing.assert_allclose(found, theirs)
+    assert n_known < 400 or found[1] == pytest.approx(np.sqrt(0.3 * 0.7 / n_known), rel=0.01)
 
 
 def test_a_window_is_of_quantiles_with_what_never_crosses_last():

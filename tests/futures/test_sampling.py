@@ -19,7 +19,7 @@ from skpolyode.futures import SamplePaths
 from tests import quick
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
-COLUMNS = ["status", "probability", "earliest", "median", "latest"]
+COLUMNS = ["status", "probability", "standard_error", "earliest", "median", "latest"]
 
 
 def walks(n_series: int, seed: int, n_rows: int = 30) -> Panel:

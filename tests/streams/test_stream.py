@@ -431,7 +431,7 @@ def test_a_missing_moment_is_not_taken_in(times):
         assert (stream.n_observations == before).all()
 
 
-CROSSINGS = ["probability", "earliest", "median", "latest"]
+CROSSINGS = ["probability", "standard_error", "earliest", "median", "latest"]
 
 
 @pytest.mark.parametrize("name", ["polyode", "polyode noisy"])
