@@ -15,7 +15,6 @@ from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
-from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import SubsampledTask
 
 LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
@@ -44,13 +43,12 @@ def make_task(
     generator : torch.Generator
         Not used unless parts are drawn.
     """
-    panel, held_out, weights = split
+    panel, held_out = split
     device, learned = embedder.device, np.flatnonzero(~held_out & (panel.lengths > 1))
     n_intervals = int((panel.lengths[learned] - 1).sum())
 
     def packed(series: np.ndarray | slice) -> Packed:
-        data = embedder.pack(panel[series], torch.float32)
-        return data if weights is None else with_weights(data, torch.from_numpy(weights[series]))
+        return embedder.pack(panel[series], torch.float32)
 
     if largest is None or n_intervals <= largest:
         data = packed(slice(None))

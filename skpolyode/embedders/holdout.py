@@ -18,7 +18,6 @@ class FitOptions(NamedTuple):
     """What `fit` is given besides the series."""
 
     groups: np.ndarray | None = None  # (B,), labels of the series
-    sample_weight: np.ndarray | None = None  # float64 (B,), how much each of them counts
     validation: Panel | None = None  # other series, which validate in place of some of them
 
 
@@ -27,7 +26,6 @@ class Split(NamedTuple):
 
     panel: Panel
     held_out: np.ndarray  # bool (B,)
-    weights: np.ndarray | None = None  # float64 (B,), how much each counts
 
     @property
     def trained(self) -> Panel:
@@ -44,16 +42,11 @@ class Split(NamedTuple):
         series, *bounds = window_bounds(self.panel.offsets, length, overlap=length // 8)
         if len(series) == self.panel.n_series:
             return self
-        return self._of(take(self.panel, series, *bounds), series, self.held_out[series])
+        return type(self)(take(self.panel, series, *bounds), self.held_out[series])
 
     def of(self, series: np.ndarray) -> Self:
         """The same with some of the series."""
-        return self._of(self.panel[series], series, self.held_out[series])
-
-    def _of(self, panel: Panel, series: np.ndarray, held_out: np.ndarray) -> Self:
-        """Parts of the series, with their weights."""
-        weights = None if self.weights is None else self.weights[series]
-        return type(self)(panel, held_out, weights)
+        return type(self)(self.panel[series], self.held_out[series])
 
 
 def split_series(
@@ -67,11 +60,9 @@ def split_series(
 
     All rows of the series, and of those that validate, hold an observation.
     """
-    groups, weights, validation = options
-    if weights is not None and (weights == weights[0]).all():
-        weights = None
+    groups, validation = options
     if validation is None:
-        return hold_out(panel, fraction, random_state, longest, groups, weights)
+        return hold_out(panel, fraction, random_state, longest, groups)
     if groups is not None:
         raise ValueError(
             "groups says which series are held out together, but nothing is held out with "
@@ -92,9 +83,7 @@ def split_series(
     clock = validation.rows.times._replace(axis=panel.rows.times.axis)  # in any time zone
     others = Panel.from_rows(replace(validation.rows, times=clock, static=static))
     joint = Panel.concat([panel, others], ids=np.arange(len(panel) + len(others))).since_start()
-    if weights is not None:  # the others all count the same
-        weights = np.append(weights, np.ones(validation.n_series))
-    return Split(joint, np.arange(joint.n_series) >= panel.n_series, weights)
+    return Split(joint, np.arange(joint.n_series) >= panel.n_series)
 
 
 def hold_out(
@@ -103,7 +92,6 @@ def hold_out(
     random_state: np.random.RandomState,
     longest: int,
     groups: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
 ) -> Split:
     """Draw the series that only validate, before anything is learned or cut: no row serves both.
 
@@ -123,8 +111,6 @@ def hold_out(
         this on.
     groups : ndarray of shape (panel.n_series,) or None, default=None
         Labels; series of one label are held out together, however few there are.
-    weights : float64 ndarray of shape (panel.n_series,) or None, default=None
-        How much each series counts; carried over to the split.
 
     Returns
     -------
@@ -132,7 +118,7 @@ def hold_out(
         The series, or the beginnings and the ends of long ones.
     """
     held_out = np.zeros(panel.n_series, dtype=bool)
-    whole = Split(panel, held_out, weights)
+    whole = Split(panel, held_out)
     usable = np.flatnonzero(panel.lengths > 1)
     if fraction is None:
         return whole
@@ -162,7 +148,7 @@ def hold_out(
     stops = np.stack([starts[:, 1] - np.where(tails, between, 0), panel.offsets[1:]], axis=1)
     kept = starts < stops  # (B, 2): beginning and end of each series
     series, held_out = np.nonzero(kept)[0], np.broadcast_to([False, True], kept.shape)[kept]
-    return whole._of(take(panel, series, starts[kept], stops[kept]), series, held_out)
+    return Split(take(panel, series, starts[kept], stops[kept]), held_out)
 
 
 def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> tuple[Split, Split]:

@@ -24,7 +24,7 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.embedders.static import StaticEncoder
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.heads.folds import Fold, spread_folds
-from skpolyode.heads.weights import fit_parameters, series_weights
+from skpolyode.heads.weights import fit_parameters, read_weights, series_weights
 from skpolyode.panel import Panel
 from skpolyode.panel.cells import unmasked
 from skpolyode.panel.select import drop_empty, observed_series
@@ -36,7 +36,6 @@ from skpolyode.transformers.input import (
     align_to_frozen,
     one_each,
     read_panel,
-    read_weights,
     refuse_missing,
     unchanged_by_errors,
 )

@@ -10,6 +10,34 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import has_fit_parameter
 
+from skpolyode.errors import Faults, plain_repr
+from skpolyode.panel import Panel
+from skpolyode.panel.cells import unmasked
+from skpolyode.panel.selection import refuse_reordered
+from skpolyode.transformers.input import one_each
+
+
+def read_weights(values: Any, panel: Panel) -> np.ndarray:
+    """Weights (n_series,) of series, of which the largest is 1."""
+    refuse_reordered(values, panel, "sample_weight")
+    try:
+        weights = np.asarray(unmasked(values), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight must hold one number for each series, got {plain_repr(values)}."
+        ) from None
+    weights = one_each(weights, panel, "sample_weight", missing="no weight")
+    wrong = ~((weights >= 0) & (weights < np.inf))
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"sample_weight of {Faults('X', panel.ids).series(first)} is {weights[first]:g} "
+            f"({int(wrong.sum())} such series): give finite numbers of 0 or more."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for all series: there is nothing to learn from.")
+    return weights / weights.max()
+
 
 def series_weights(
     target: np.ndarray, sample_weight: np.ndarray | None, class_weight: Any

@@ -242,7 +242,7 @@ class Gain(nn.Module):
         posterior = data.posterior if told else None
         square = ((data.x - predictions) / unit).double().square() - noise
         expected = self._forecast(gap, posterior).double().exp() + noise
-        precision = _weights(data)[:, None] / expected**2
+        precision = 1.0 / expected**2
         for j in range(self.n_channels):
             own = again[:, j] & judged[:, j]
             if own.sum() < _ENOUGH:
@@ -260,7 +260,7 @@ class Gain(nn.Module):
         noise = self.noise.double().square().expand_as(missed)
         if data.error is not None:
             noise = noise * self.log_noise(data.error).double().exp()
-        precision = torch.where(first, _weights(data)[:, None] / (self.spread + noise), 0.0)
+        precision = torch.where(first, 1.0 / (self.spread + noise), 0.0)
         enough = (precision > 0).sum(dim=0) >= FEWEST
         shift = (precision * missed).sum(dim=0) / precision.sum(dim=0)
         weight = precision / (self.spread + noise)
@@ -284,9 +284,7 @@ class Gain(nn.Module):
         first, second = data.mask & data.seen, data.mask[passed.following]
         error = (data.x - predictions).double()
         kept = 1.0 - self(data.channel_gap, data.seen).double()
-        weight = _weights(data)
-        variance = counted_mean(weight[:, None] * kept * error.square(), first)
-        variance = variance / counted_mean(weight[:, None], first).clamp(min=1e-300)
+        variance = counted_mean(kept * error.square(), first)
         later = (data.x[passed.following] - passed.prediction).double()
         gap = (data.elapsed[passed.following] - data.elapsed[passed.row]).double()
         for j in range(self.n_channels):
@@ -294,7 +292,7 @@ class Gain(nn.Module):
             if pairs.sum() < FEWEST:
                 continue
             own, gaps = passed.row[pairs], gap[pairs]
-            counts = weight[own] * torch.exp(-2 * gaps / gaps.median())
+            counts = torch.exp(-2 * gaps / gaps.median())
             e = error[own, j]
             if (shared := counts @ (e * later[pairs, j])) > 0:
                 variance[j] = (counts @ e.square() - shared) / counts.sum()
@@ -331,8 +329,3 @@ def counted_mean(
 ) -> torch.Tensor:
     """Mean (D,) of the counted entries of each channel; zero if there are none."""
     return torch.where(counted, x, 0.0).sum(dim=dim) / counted.sum(dim=dim).clamp(min=1)
-
-
-def _weights(data: Packed) -> torch.Tensor:
-    """Weights (P,) of the rows, which are those of their series."""
-    return torch.ones_like(data.gap) if data.weight is None else data.weight.double()

@@ -76,8 +76,6 @@ class Packed:
         Position in the input of the series that the row belongs to.
     static : Tensor of shape (P, S)
         Static covariates of that series.
-    weight : float64 Tensor of shape (P,) or None, default=None
-        How much that series counts in training; None if all count the same.
     error : float64 Tensor of shape (P, D) or None, default=None
         Known standard deviation of each value, NaN where not known; None if none is.
     posterior : float64 Tensor of shape (P, D) or None, default=None
@@ -115,7 +113,6 @@ class Packed:
     next: torch.Tensor
     series: torch.Tensor
     static: torch.Tensor
-    weight: torch.Tensor | None = None
     error: torch.Tensor | None = None
     posterior: torch.Tensor | None = None
     precision: torch.Tensor | None = None

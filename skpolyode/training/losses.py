@@ -1,4 +1,4 @@
-"""Losses and errors of forecasts, in which series may have weights."""
+"""Losses and errors of forecasts, in which values count by their precision."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
 
 
 class WeightedMean:
-    """Running mean, kept on the device, of losses times the weights of their series.
+    """Running mean, kept on the device, of losses times the precision of their values.
 
     Parameters
     ----------
     data : Packed
-        All series, with their weights if they have any.
+        All series, with precisions if they have any.
     """
 
     def __init__(self, data: Packed) -> None:
@@ -69,9 +69,7 @@ class WeightedMean:
     def weighted(
         self, losses: torch.Tensor, rows: torch.Tensor | slice, counted: torch.Tensor
     ) -> torch.Tensor:
-        """Losses (n, D) of some rows times their weights; 0 for those not counted."""
-        if self.data.weight is not None:
-            losses = losses * self.data.weight[rows][:, None]
+        """Losses (n, D) of some rows times their precisions; 0 for those not counted."""
         if self.data.precision is not None:
             losses = losses * self.data.precision[rows].to(losses.dtype)
         return torch.where(counted, losses, 0.0)
@@ -92,7 +90,7 @@ def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     model : SequenceModel
         The model that forecasts.
     data : Packed
-        All series. Weights, if there are any, should have a mean of one.
+        All series.
 
     Returns
     -------
@@ -122,11 +120,6 @@ def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     return float(mean.value())
 
 
-def with_weights(data: Packed, weights: torch.Tensor) -> Packed:
-    """Packed data with a weight (n_series,) for each series, in the order of the input."""
-    return replace(data, weight=weights.to(data.series.device)[data.series])
-
-
 def with_precision(data: Packed) -> Packed:
     """Let values count by what they tell of a forecast: by ``1 / (V + sigma**2)``.
 
@@ -151,27 +144,3 @@ def with_precision(data: Packed) -> Packed:
     precision = (moved + usual) / (moved + noise)
     mean = torch.where(data.mask, precision, 0.0).sum() / data.mask.sum()
     return replace(data, precision=precision / mean)
-
-
-def with_mean_one(data: Packed, held_out: torch.Tensor) -> Packed:
-    """Scale weights to a mean of one over all forecast values, so that mean errors are weighted.
-
-    The series that train and those that only validate are scaled separately.
-
-    Parameters
-    ----------
-    data : Packed
-    held_out : bool Tensor of shape (n_series,)
-        Series that only validate.
-    """
-    data = with_precision(data)
-    if data.weight is None:
-        return data
-    n_values = (data.mask & (data.elapsed > 0)[:, None]).sum(dim=1)  # (P,)
-    validating, weight = held_out[data.series], data.weight.clone()
-    for part in (validating, ~validating):
-        own, count = weight[part], n_values[part]
-        if len(own) and own.max() > 0:
-            own = own / own.max()  # the smallest numbers have no inverse
-            weight[part] = own * (count.sum() / (own * count).sum().clamp(min=1e-300))
-    return replace(data, weight=weight)

@@ -43,7 +43,6 @@ def fit_series(
     X: Any,
     y: Any = None,
     *,
-    sample_weight: Any = None,
     validation: Any = None,
     settings: Mapping[str, Any] | None = None,
     limits: CellLimits | None = None,
@@ -63,12 +62,6 @@ def fit_series(
         refuse_reordered(y, panel, "y")
         used, known = observed_series(panel), drop_empty(panel)
         own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
-        if sample_weight is not None:
-            own["sample_weight"] = weights = read_weights(sample_weight, panel)
-            used &= weights > 0
-            if not used.any():
-                raise ValueError("sample_weight is zero for every series that has an observation.")
-            known = drop_empty(panel[used])
         own = {name: values[used] for name, values in own.items()}
         if validation is not None:
             own["validation"] = drop_empty(_like_fit(estimator, validation, known), "validation")
@@ -117,28 +110,6 @@ def refuse_missing(entries: Any, name: str, missing: str = "no label") -> None:
             f"{name}: series {first} has {missing} ({int(unknown.sum())} such series): give it one "
             "of its own, or leave it out."
         )
-
-
-def read_weights(values: Any, panel: Panel) -> np.ndarray:
-    """Weights (n_series,) of series, of which the largest is 1."""
-    refuse_reordered(values, panel, "sample_weight")
-    try:
-        weights = np.asarray(unmasked(values), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"sample_weight must hold one number for each series, got {plain_repr(values)}."
-        ) from None
-    weights = one_each(weights, panel, "sample_weight", missing="no weight")
-    wrong = ~((weights >= 0) & (weights < np.inf))
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise ValueError(
-            f"sample_weight of {Faults('X', panel.ids).series(first)} is {weights[first]:g} "
-            f"({int(wrong.sum())} such series): give finite numbers of 0 or more."
-        )
-    if not weights.any():
-        raise ValueError("sample_weight is zero for all series: there is nothing to learn from.")
-    return weights / weights.max()
 
 
 def read_panel(

@@ -85,7 +85,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         y: Any = None,
         *,
         groups: Any = None,
-        sample_weight: Any = None,
         validation: Any = None,
     ) -> Self:
         """Train on series.
@@ -99,11 +98,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         groups : array-like of shape (n_series,) or None, default=None
             Group of each series, such as the patient of a stay: `validation_fraction` then holds
             out whole groups. In a pipeline, request it by ``set_fit_request(groups=True)``
-            (metadata routing), and the next two likewise.
-        sample_weight : array-like of shape (n_series,) or None, default=None
-            Weight of each series in the loss and in the validation error. Only ratios matter: a
-            series of weight 2 counts like two of weight 1. Series of weight 0 are left out. Scales,
-            windows and the ridge regressions of the stacking do not use weights.
+            (metadata routing), and `validation` likewise.
         validation : Panel, list of (times, values), list of DataFrames, or array, default=None
             Validation series with the channels of `X`, in place of those that `validation_fraction`
             holds out. Their error stops training, selects the best weights of the model, and sets
@@ -128,8 +123,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
             If the loss became infinite, or if the model forecasts no better than the untrained
             model or the mean.
         """
-        told = {"groups": groups, "sample_weight": sample_weight, "validation": validation}
-        return fit_series(self, self._fit, X, y, **told)
+        return fit_series(self, self._fit, X, y, groups=groups, validation=validation)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the one-step forecasting MSE, in standardised units: larger is better.

@@ -112,8 +112,8 @@ class Training:
         Why training stopped: "all epochs", "errors did not fall any more", "no improvement for 21
         epochs", "the loss became infinite", "interrupted" or "nothing to train on".
     validation_error_ : float
-        Best one-step forecasting MSE on the held-out series, in standardised units, weighted by
-        `sample_weight`. From twenty held-out series on, it is of the half that stops training.
+        Best one-step forecasting MSE on the held-out series, in standardised units. From
+        twenty held-out series on, it is of the half that stops training.
     validation_error_se_ : float
         Its standard error, from how the error differs between the held-out series; NaN if none is
         held out. With twenty held-out series or more, it is that of the half that does not stop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -219,6 +220,25 @@ def test_one_embedder_serves_all_targets(monkeypatch):
     )
     regressor(head=Ridge()).fit(SERIES, np.column_stack([LEVEL, LEVEL**2]))
     assert len(fits) == 1
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(11), "sample_weight must have one entry for each of the 12 series"),
+        (np.ones((12, 2)), "sample_weight must have one entry for each of the 12 series"),
+        (2.0, "sample_weight must have one entry for each of the 12 series"),
+        ([1.0] * 11 + [np.nan], "series 11 has no weight"),
+        ([1.0] * 11 + [-1.0], r"sample_weight of series 11 \(id 11\) is -1 .* of 0 or more"),
+        ([np.inf] * 2 + [1.0] * 10, r"sample_weight of series 0 \(id 0\) is inf \(2 such series\)"),
+        (np.zeros(12), "sample_weight is zero for all series"),
+        (["heavy"] * 12, "sample_weight must hold one number for each series"),
+        (pd.array([1, pd.NA] * 6, dtype="Int64"), "sample_weight"),
+    ],
+)
+def test_weights_are_checked(weight, message):
+    with pytest.raises(ValueError, match=message):
+        regressor(head=Ridge()).fit(SERIES[:12], LEVEL[:12], sample_weight=weight)
 
 
 @pytest.mark.parametrize(

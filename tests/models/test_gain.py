@@ -11,7 +11,6 @@ from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Uni
 from skpolyode.memory import MEMORIES
 from skpolyode.models import pack
 from skpolyode.models.gain import Gain, Passed
-from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import PolyODETask
 from tests.closeness import assert_same_but_for_rounding
 from tests.models.cases import SIZE, flat_series, gain_of, make_model, some_gain
@@ -118,26 +117,6 @@ def test_what_a_variance_grows_by_is_told_from_what_it_begins_with():
     assert gain.noise.item() == 0.5
     assert gain.added.exp().item() == pytest.approx(2.0)
     assert gain.known.exp().item() == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize("told", ["none", "equal"])
-def test_series_count_by_their_weights(told):
-    """Two of three are repeated, or have twice the weight; the third is three times as large."""
-    times, values, offsets = random_walk(3, 400)
-    values[offsets[2] :] *= 3
-    twice = np.concatenate([values, values[: offsets[2]]])
-    more = np.concatenate([times, times[: offsets[2]]]), twice, np.arange(6) * 400
-    weights = torch.tensor([2.0, 2.0, 1.0], dtype=torch.float64)
-    found = []
-    for data in (with_weights(pack(times, values, offsets), weights), pack(*more)):
-        gain = Gain(1, told).double()
-        gain.noise.fill_(np.sqrt(NOISE))
-        predictions = torch.zeros_like(data.x)
-        follows = data.next >= 0
-        predictions[data.next[follows]] = data.x[follows]
-        gain.estimate(data, predictions, passed(data, predictions), data.mask)
-        found.append([gain.noise.item(), gain.known.exp().item() + gain.added.exp().item()])
-    assert found[0] == pytest.approx(found[1], rel=0.01)
 
 
 def test_forecasts_that_are_not_finite_change_nothing():

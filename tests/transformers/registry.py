@@ -54,11 +54,3 @@ DISTANT = [
     if name not in ("ODERNNTransformer", "PolyODETransformer")
 ]
 """Neural transformers that are checked before a release only, where all share the code."""
-
-
-def expected_to_fail(transformer: SeriesTransformer) -> dict[str, str]:
-    """Checks of scikit-learn that a transformer cannot pass, with the reason."""
-    if not isinstance(transformer, NeuralTransformer):
-        return {}
-    drawn = "which minibatches and held-out series are drawn depends on what series there are"
-    return {"check_sample_weight_equivalence_on_dense_data": drawn}

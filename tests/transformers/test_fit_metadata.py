@@ -1,8 +1,8 @@
-"""What fit is told besides the series: weights, and series that validate."""
+"""What fit is given besides the series: groups, and series that validate."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from skpolyode import Panel
 from skpolyode.embedders import fitting
 from skpolyode.transformers import stages
 from skpolyode.transformers.neural import NeuralTransformer
-from tests.quick import with_usual_epochs
 from tests.transformers.data import short_oscillators
 from tests.transformers.data import small as usual
 from tests.transformers.registry import all_transformers
@@ -44,31 +43,9 @@ def assert_same_fit(one, other):
     assert one.time_scale_ == other.time_scale_
 
 
-@cache
-def plain_fit(name):
-    return clone(TRAINED[name]).fit(SERIES)
-
-
 @pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("name", TRAINED)
 class TestEveryTrainedTransformer:
-    def test_series_without_weight_are_left_out(self, name):
-        weight = np.array([1, 0, 2, 1, 3, 1, 0, 1, 1, 0.5, 1, 1])
-        some = [pair for pair, w in zip(SERIES, weight, strict=True) if w]
-        found = clone(TRAINED[name]).fit(SERIES, sample_weight=weight)
-        assert_same_fit(found, clone(TRAINED[name]).fit(some, sample_weight=weight[weight > 0]))
-
-    def test_equal_weights_are_none(self, name):
-        found = clone(TRAINED[name]).fit(SERIES, sample_weight=np.full(12, 3e-5))
-        assert_same_fit(found, plain_fit(name))
-
-    def test_weights_change_what_is_learned(self, name):
-        found = clone(TRAINED[name]).fit(SERIES, sample_weight=np.arange(1.0, 13))
-        plain = plain_fit(name)
-        differs = zip(weights_of(found), weights_of(plain), strict=True)
-        assert any((a != b).any() for a, b in differs)
-        assert (found.scaler_.mean == plain.scaler_.mean).all()
-
     def test_others_validate(self, name, monkeypatch):
         tasks, make_task = [], fitting.make_task
 
@@ -78,7 +55,7 @@ class TestEveryTrainedTransformer:
 
         monkeypatch.setattr(stages, "make_task", spied)
         found = clone(TRAINED[name]).fit(SERIES, validation=OTHERS)
-        ((panel, held_out, _),) = tasks
+        ((panel, held_out),) = tasks
         assert held_out.tolist() == [False] * 12 + [True] * 5
         values = np.concatenate([x for _, x in SERIES])
         np.testing.assert_allclose(found.scaler_.mean, np.nanmean(values, axis=0))
@@ -88,122 +65,13 @@ class TestEveryTrainedTransformer:
 
 
 @pytest.mark.usefixtures("no_stacking")
-def test_heavier_series_are_learned_better():
-    """Two kinds of series of opposite motion: the one that counts more wins."""
-    times = np.arange(9.0)
-    series = [(times, times * (-1) ** k + 0.1 * k) for k in range(20)]
-    options = {"validation_fraction": None, "max_epochs": 8, "horizon": 1}
-    errors = []
-    for heavy in (0, 1):
-        weight = np.where(np.arange(20) % 2 == heavy, 1.0, 1e-3)
-        fitted = small(**options).fit(series, sample_weight=weight)
-        errors.append([-fitted.score(series[k::2]) for k in (0, 1)])
-    assert errors[0][0] < errors[1][0]
-    assert errors[1][1] < errors[0][1]
-
-
-@pytest.mark.usefixtures("no_stacking")
-def test_the_validation_error_is_weighted():
-    weight = np.ones(12)
-    weight[:3] = 5.0
-    quick = small()
-    fitted = clone(quick).fit(SERIES, sample_weight=weight)
-    plain = clone(quick).fit(SERIES)
-    first = [own.history_[0]["validation_error"] for own in (fitted, plain)]
-    assert first[0] == pytest.approx(first[1], rel=1e-6)
-    # One series validates here; of several, each counts as its weight says.
-    quick.set_params(validation_fraction=0.5)
-    fitted = clone(quick).fit(SERIES, sample_weight=weight)
-    plain = clone(quick).fit(SERIES)
-    first = [own.history_[0]["validation_error"] for own in (fitted, plain)]
-    assert first[0] != pytest.approx(first[1], rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (np.ones(11), "sample_weight must have one entry for each of the 12 series"),
-        (np.ones((12, 2)), "sample_weight must have one entry for each of the 12 series"),
-        (2.0, "sample_weight must have one entry for each of the 12 series"),
-        ([1.0] * 11 + [np.nan], "series 11 has no weight"),
-        ([1.0] * 11 + [-1.0], r"sample_weight of series 11 \(id 11\) is -1 .* of 0 or more"),
-        ([np.inf] * 2 + [1.0] * 10, r"sample_weight of series 0 \(id 0\) is inf \(2 such series\)"),
-        (np.zeros(12), "sample_weight is zero for all series"),
-        (["heavy"] * 12, "sample_weight must hold one number for each series"),
-        (pd.array([1, pd.NA] * 6, dtype="Int64"), "sample_weight"),
-    ],
-)
-def test_weights_are_checked(weight, message):
-    with pytest.raises(ValueError, match=message):
-        small().fit(SERIES, sample_weight=weight)
-
-
-def test_weights_of_nothing():
-    panel = Panel.from_series([([0.0], [[np.nan, np.nan]]), *SERIES], empty="keep")
-    found = small().fit(panel, sample_weight=[9, *np.arange(1, 13)])
-    assert_same_fit(found, small().fit(SERIES, sample_weight=np.arange(1, 13)))
-    with pytest.raises(ValueError, match="sample_weight is zero for every series that has an obs"):
-        small().fit(panel, sample_weight=[1] + [0] * 12)
-
-
-def test_extreme_weights():
-    for weight in ([1e300] + [1e-300] * 11, [5e-324] * 11 + [1.0], 1e300 * np.arange(1, 13)):
-        fitted = small().fit(SERIES, sample_weight=weight)
-        assert np.isfinite(fitted.transform(SERIES)).all()
-        assert np.isfinite(fitted.validation_error_)
-
-
-@pytest.mark.usefixtures("no_stacking")
-def test_weights_follow_the_parts_of_long_series(monkeypatch):
-    splits, make_task = [], fitting.make_task
-
-    def spied(new_task, embedder, split, *rest):
-        splits.append(split)
-        return make_task(new_task, embedder, split, *rest)
-
-    monkeypatch.setattr(stages, "make_task", spied)
-    series = [(np.arange(n, dtype=float), np.full(n, float(k))) for k, n in enumerate((900, 500))]
-    small().fit(series, sample_weight=[1.0, 4.0])
-    ((panel, held_out, weights),) = splits
-    assert panel.n_series > 4
-    assert held_out.any()
-    level = panel.values[panel.offsets[:-1], 0]
-    np.testing.assert_array_equal(weights, np.where(level == 0, 0.25, 1.0))
-
-
-@pytest.mark.usefixtures("no_stacking")
-def test_weights_of_parts_that_are_drawn(monkeypatch):
-    """Epochs that go through some of the series: each part has its own weights."""
-    monkeypatch.setattr(stages, "LARGEST_EPOCH", 40)
-    found = small(max_epochs="auto").set_params(learning_rate_init=1e-9)
-    monkeypatch.setattr(type(found), "stages", with_usual_epochs(found.stages, 2))
-    levels = np.arange(12.0)
-    series = [(t, np.full_like(t, k)) for k, (t, _) in zip(levels, SERIES, strict=True)]
-    seen, new_task = [], type(found)._new_task
-
-    def spied(self, model, data, held_out):
-        seen.append(data)
-        return new_task(self, model, data, held_out)
-
-    monkeypatch.setattr(type(found), "_new_task", spied)
-    found.fit(series, sample_weight=1 + levels)
-    (data,) = seen
-    own = found.scaler_.inverse(data.x.double().numpy())[:, 0]
-    np.testing.assert_allclose(data.weight.numpy(), (1 + own) / 12, atol=1e-5)
-
-
-@pytest.mark.usefixtures("no_stacking")
 def test_metadata_is_routed():
     labels = np.tile([0, 1], 6)
     with sklearn.config_context(enable_metadata_routing=True):
-        embedder = small().set_fit_request(sample_weight=True, validation=True)
+        embedder = small().set_fit_request(validation=True)
         model = make_pipeline(embedder, LogisticRegression(max_iter=1000))
-        model[-1].set_fit_request(sample_weight=False).set_score_request(sample_weight=False)
-        weight = np.arange(12.0)
-        model.fit(Panel.from_series(SERIES), labels, sample_weight=weight, validation=OTHERS)
-        expected = small().fit(SERIES, sample_weight=weight, validation=OTHERS)
-        assert_same_fit(model[0], expected)
-        model[0].set_fit_request(sample_weight=False)
+        model.fit(Panel.from_series(SERIES), labels, validation=OTHERS)
+        assert_same_fit(model[0], small().fit(SERIES, validation=OTHERS))
         search = GridSearchCV(model, {"polyodetransformer__n_coefficients": [2]}, cv=2)
         # Of another length than X, or a search would cut it like X.
         search.set_params(error_score="raise", scoring="accuracy")

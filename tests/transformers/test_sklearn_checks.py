@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.fits import train_once
 from tests.quick import no_stacking
-from tests.transformers.registry import all_transformers, expected_to_fail
+from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers()
 STACKED = ("HiPPOTransformer",)
@@ -40,7 +40,7 @@ UNLISTED = [
 ]
 
 
-@parametrize_with_checks(list(TRANSFORMERS.values()), expected_failed_checks=expected_to_fail)
+@parametrize_with_checks(list(TRANSFORMERS.values()))
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

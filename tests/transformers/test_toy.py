@@ -11,7 +11,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skpolyode
 from tests.transformers.data import short_oscillators
-from tests.transformers.registry import expected_to_fail
 from tests.transformers.toy import ToyTransformer
 
 SERIES = short_oscillators(rate=3.0)
@@ -23,9 +22,7 @@ def fitted():
 
 
 @pytest.mark.usefixtures("no_stacking")
-@parametrize_with_checks(
-    [ToyTransformer(max_epochs=1, random_state=0)], expected_failed_checks=expected_to_fail
-)
+@parametrize_with_checks([ToyTransformer(max_epochs=1, random_state=0)])
 def test_scikit_learn(estimator, check):
     check(estimator)
 

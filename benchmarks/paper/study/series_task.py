@@ -8,7 +8,7 @@ import torch
 
 from skpolyode.models.contract import SequenceModel
 from skpolyode.models.packed import Packed
-from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_mean_one
+from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_precision
 from skpolyode.training.task import Task
 from skpolyode.training.tasks import Minibatches
 
@@ -46,7 +46,7 @@ class SeriesTask(Task):
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Continue with other series."""
-        self.data = with_mean_one(data, held_out)
+        self.data = with_precision(data)
         # A series of one observation has nothing to forecast, and a minibatch of such no gradient.
         several = torch.bincount(data.series, minlength=len(held_out)) > 1
         self.items = (several & ~held_out).nonzero()[:, 0]

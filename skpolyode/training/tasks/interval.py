@@ -15,7 +15,7 @@ import torch
 
 from skpolyode.models.contract import Prediction, SequenceModel, State, select
 from skpolyode.models.packed import Packed
-from skpolyode.training.losses import WeightedMean, prediction_loss, with_mean_one
+from skpolyode.training.losses import WeightedMean, prediction_loss, with_precision
 from skpolyode.training.task import Task
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
@@ -56,8 +56,7 @@ class IntervalTask(Task):
     ----------
     model : SequenceModel
     data : Packed
-        Training and validation series together: one pass serves both. Errors are weighted by the
-        weights of their series.
+        Training and validation series together: one pass serves both.
     held_out : bool Tensor of shape (n_series,)
         Series that only validate. If there are none, the training error is taken instead.
     horizon : int, default=1
@@ -136,7 +135,7 @@ class IntervalTask(Task):
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Continue with other series, whose states are not known yet."""
-        self.data = self.model.prepared(with_mean_one(data, held_out))
+        self.data = self.model.prepared(with_precision(data))
         validating = held_out[data.series]
         starts = data.next >= 0
         if data.knot is not None:  # from observations, and from inputs before the first

@@ -14,7 +14,6 @@ from benchmarks.paper.study import SOLVERS, PaperPolyODETransformer
 from skpolyode import Panel, PolyODETransformer, load
 from tests.streams.cases import assert_same_answers, mixed
 from tests.transformers.data import oscillators, small
-from tests.transformers.registry import expected_to_fail
 from tests.transformers.test_polyode_long import long_series
 from tests.transformers.test_polyode_measures import drifting
 
@@ -51,8 +50,7 @@ def exact():
         PaperPolyODETransformer(
             n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1, random_state=0
         )
-    ],
-    expected_failed_checks=expected_to_fail,
+    ]
 )
 def test_scikit_learn_check(estimator, check):
     check(estimator)

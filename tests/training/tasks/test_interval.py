@@ -10,7 +10,6 @@ from benchmarks.paper.study.series_task import of_series
 from skpolyode.models import Prediction, SequenceModel, pack
 from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training import forecasting_mse, prediction_loss
-from skpolyode.training.losses import with_weights
 from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
@@ -69,11 +68,10 @@ def test_validation_error_is_that_of_the_held_out_series(name):
 
 
 def test_errors_of_series_have_the_weights_of_the_validation_error():
-    """Those of series, and those of cells whose own errors are known."""
+    """Those of cells whose errors are known."""
     times, values, offsets = flat_series(LENGTHS)
     errors = np.random.default_rng(0).uniform(0.1, 2.0, np.shape(values))
     data = pack(times, values, offsets, errors=errors)
-    data = with_weights(data, torch.tensor([1.0, 2.0, 3.0, 1.0, 4.0]))
     task = IntervalTask(make_model(), data, held_out(0, 2, 3))
     error = task.refresh()
     sums, counts = task.series_errors
