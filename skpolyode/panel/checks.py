@@ -204,7 +204,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         back,
         lambda row: (
             f"{_where(rows, faults, row)}: times must increase, but the time before it is "
-            f"{rows.times.format(row - 1)}"
+            f"{rows.format(row - 1)}"
         ),
     )
     same = np.zeros(len(times), dtype=bool)
@@ -255,7 +255,7 @@ def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults
 def name_cell(rows: Rows, faults: Faults, row: int, channel: int) -> str:
     """Name the series, the channel and the time of a cell in a message."""
     where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
-    return f"{where}, time {rows.times.format(row)}"
+    return f"{where}, time {rows.format(row)}"
 
 
 def note_bad_cells(
@@ -289,7 +289,7 @@ def _note_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults
 def _where(rows: Rows, faults: Faults, row: int) -> str:
     series, time = rows.series_of(row), rows.times.counts[row]
     if np.isfinite(time):
-        return f"{faults.series(series)}, time {rows.times.format(row)}"
+        return f"{faults.series(series)}, time {rows.format(row)}"
     return f"{faults.series(series)}, row {row - rows.offsets[series]}, {name_unknown(time)}"
 
 

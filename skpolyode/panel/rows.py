@@ -119,6 +119,12 @@ class Rows:
             rest = ticks - np.floor(ticks)
         return np.where(far, ticks - origin, (whole - origin) + rest) / per_unit
 
+    def format(self, row: int) -> str:
+        """Return the time of a row as text."""
+        if self.origin is None or self.times.ticks is not None:
+            return self.times.format(row)
+        return self.format_from(self.series_of(row), self.times.counts[row])
+
     def format_from(self, series: int, time: float) -> str:
         """Return a time as text that counts from the origin of a series, if it has one."""
         if self.origin is None:
