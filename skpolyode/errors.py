@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -238,6 +238,13 @@ class Faults:
         Names of the channels. None: x0, x1, ...
     maker : str or None, default=None
         The method of `Panel` that was called, which takes the place of ``{maker}`` in remedies.
+    positions : int ndarray of shape (n_series,) or None, default=None
+        Where the series of the input stand among those of the user, which have the ids. None: they
+        are the same.
+    remedies : mapping of FaultKind to str or None, default=None
+        Remedies in place of those of the kinds.
+    also : str, default=""
+        What follows each remedy.
 
     Examples
     --------
@@ -257,6 +264,9 @@ class Faults:
     ids: np.ndarray | None = None
     channel_names: Sequence[str] | None = None
     maker: str | None = None
+    positions: np.ndarray | None = None
+    remedies: Mapping[FaultKind, str] | None = None
+    also: str = ""
     _lines: dict[FaultKind, list[str]] = field(default_factory=dict, init=False)
     _totals: Counter[FaultKind] = field(default_factory=Counter, init=False)
     limit = 10
@@ -283,6 +293,7 @@ class Faults:
         str
             For example ``series 3 (id 'p07')``.
         """
+        position = position if self.positions is None else int(self.positions[position])
         if self.ids is None or not 0 <= position < len(self.ids):
             return f"series {position}"
         return f"series {position} (id {plain_repr(self.ids[position])})"
@@ -362,7 +373,8 @@ class Faults:
             warnings.warn(self._message(), stacklevel=stacklevel + 1)
 
     def _remedy(self, kind: FaultKind) -> str:
-        return kind.remedy.replace("{maker}", self.maker or "Panel, Panel.from_series, ...")
+        remedy = (self.remedies or {}).get(kind, kind.remedy) + self.also
+        return remedy.replace("{maker}", self.maker or "Panel, Panel.from_series, ...")
 
     def _message(self) -> str:
         if self.total == 1:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from skpolyode.panel.calendar import calendar_inputs
 from skpolyode.panel.convert import as_panel, is_ragged
 from skpolyode.panel.inputs import Inputs
-from skpolyode.panel.panel import Panel
+from skpolyode.panel.panel import Panel, Series
 from skpolyode.panel.query import query_times
 from skpolyode.panel.rows import offsets_from, series_index
-from skpolyode.panel.selection import Series
 
 __all__ = [
     "Inputs",

@@ -34,7 +34,7 @@ def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
             if all(map(is_numeric_dtype, dtypes)):
                 array = values.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        array = _rectangular(values)
+        array = rectangular(values)
     if array.dtype.kind in "mM":  # as lists of whole numbers they would pass for measurements
         array = array.astype(f"{array.dtype.kind}8[us]").astype(object)
     if array.dtype.kind in NUMBER_KINDS:
@@ -91,15 +91,16 @@ def with_nan(X: Any) -> Any:
         return X.mask(X.isna(), np.nan) if has_objects else X
     X = unmasked(X)
     if isinstance(X, list | tuple):
-        X = _rectangular(X)
+        X = rectangular(X)
     if isinstance(X, np.ndarray) and X.dtype == object:
         return np.where(pd.isna(X), np.nan, X)
     return X
 
 
-def _rectangular(values: object) -> np.ndarray:
+def rectangular(values: object) -> np.ndarray:
+    """Return an array, with NaN where it is masked."""
     try:
-        return np.asarray(values)
+        return np.asarray(unmasked(values))
     except ValueError as error:
         raise ValueError(
             "lists must be rectangular; give series of different length as a list of pairs "

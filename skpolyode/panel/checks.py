@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Number
 from typing import Literal, TypedDict, get_args
@@ -204,7 +204,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         back,
         lambda row: (
             f"{_where(rows, faults, row)}: times must increase, but the time before it is "
-            f"{rows.times.format(row - 1)}"
+            f"{rows.format(row - 1)}"
         ),
     )
     same = np.zeros(len(times), dtype=bool)
@@ -255,7 +255,7 @@ def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults
 def name_cell(rows: Rows, faults: Faults, row: int, channel: int) -> str:
     """Name the series, the channel and the time of a cell in a message."""
     where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
-    return f"{where}, time {rows.times.format(row)}"
+    return f"{where}, time {rows.format(row)}"
 
 
 def note_bad_cells(
@@ -289,7 +289,7 @@ def _note_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults
 def _where(rows: Rows, faults: Faults, row: int) -> str:
     series, time = rows.series_of(row), rows.times.counts[row]
     if np.isfinite(time):
-        return f"{faults.series(series)}, time {rows.times.format(row)}"
+        return f"{faults.series(series)}, time {rows.format(row)}"
     return f"{faults.series(series)}, row {row - rows.offsets[series]}, {name_unknown(time)}"
 
 
@@ -338,6 +338,28 @@ def fit_channel_names(
     repeated = sorted({name for name in found if found.count(name) > 1})
     faults.add(NAMES, [f"channel name {name!r} occurs more than once" for name in repeated])
     return found
+
+
+def fit_limits(
+    limits: Mapping[str, tuple[float | None, float | None]], known: Sequence[str]
+) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest value of channels, infinite where there is none."""
+    read = {}
+    for name, given in limits.items():
+        if name not in known:
+            raise ValueError(f"limits: there is no channel {name!r}; the panel has {list(known)}.")
+        try:
+            pairs = zip(given, (-np.inf, np.inf), strict=True)
+            low, high = (float(end if x is None else x) for x, end in pairs)
+        except (TypeError, ValueError):
+            low = high = np.nan
+        if not low < high:
+            raise ValueError(
+                f"limits of channel {name!r} must be its least and its largest value, None where "
+                f"there is none, got {given!r}."
+            )
+        read[name] = low, high
+    return read
 
 
 def fit_static(

@@ -13,6 +13,7 @@ import numpy as np
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
+from skpolyode.panel.rows import Rows
 from skpolyode.panel.select import hide_cells
 from skpolyode.saving.codec import saved
 
@@ -30,11 +31,6 @@ DOUBTFUL = FaultKind(
     "values that may be faults",
     "such values are used as they are; correct them, or make them NaN if they are no measurements",
 )
-JUDGED = {
-    OUTLIER: "{:g} is far from all others",
-    DOUBTFUL: "{:g} may be a fault: it is far from others",
-}
-"""What is said of the cells that `CellLimits.judge` marks as faulty and doubtful, in its order."""
 _NOTHING_LEFT = FaultKind(
     "series far from all that fit has seen",
     "give them in the units of fit, fit on series like them, or leave them out",
@@ -176,10 +172,16 @@ def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> P
     panel = _with_rest(panel, judged.vague, name, why)
     found = _with_rest(panel, judged.faulty, name, "all values are far from those of fit")
     faults = Faults(name, panel.ids, panel.channel_names)
-    for (kind, rule), wrong in zip(JUDGED.items(), judged[1:], strict=True):
-        note_cells(kind, wrong, rule, panel.rows, faults)
+    note_judged(judged, panel.rows, faults)
     faults.warn_if_any(stacklevel=5)
     return found
+
+
+def note_judged(judged: Judged, rows: Rows, faults: Faults) -> None:
+    """Add the cells that are no measurements, or may be none."""
+    note_cells(OUTLIER, judged.faulty, "{:g} is far from all others", rows, faults)
+    rule = "{:g} may be a fault: it is far from others"
+    note_cells(DOUBTFUL, judged.doubtful, rule, rows, faults)
 
 
 def _with_rest(panel: Panel, hidden: np.ndarray, name: str, why: str) -> Panel:

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Self, Unpack
+import numbers
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any, NamedTuple, Self, Unpack, overload
 
+import numpy as np
 import pandas as pd
 
+from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.cell_errors import with_errors
-from skpolyode.panel.checks import Empty, PanelOptions, build_rows
-from skpolyode.panel.inputs import Inputs
+from skpolyode.panel.checks import Empty, PanelOptions, build_rows, fit_limits
+from skpolyode.panel.concat import concat_rows
+from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
 from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
 from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing
 from skpolyode.panel.readers.sktime import rows_from_sktime
-from skpolyode.panel.rows import Duplicates
-from skpolyode.panel.selection import concat_rows
-from skpolyode.panel.views import PanelViews
+from skpolyode.panel.rows import Duplicates, Rows, are_offsets, offsets_from, series_index
+from skpolyode.panel.selection import channel_order, refuse_reordered
+from skpolyode.panel.timeaxis import Times
+from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
 
 
-class Panel(PanelViews):
+class Series(NamedTuple):
+    """One series of a panel: read-only views of its times and values.
+
+    Parameters
+    ----------
+    times : ndarray of shape (L,)
+        Times, in the units of the panel's `times`.
+    values : ndarray of shape (L, D)
+        Values, NaN where a channel was not observed.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> times, values = Panel.from_series([([0.0, 1.5], [3.0, 4.0])])[0]
+    >>> times
+    array([0. , 1.5])
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+
+
+class Panel:
     """Ragged container of irregular, partly observed time series.
 
     The rows of all series lie one after the other in flat arrays. A panel cannot be changed;
@@ -123,7 +151,11 @@ class Panel(PanelViews):
     array(['b'], dtype=object)
     """
 
-    __slots__ = ()
+    __slots__ = ("_checked", "_observed", "_rows")
+
+    _rows: Rows
+    _checked: bool
+    _observed: bool | None  # None: `is_observed` has not been asked yet
 
     def __init__(
         self,
@@ -408,3 +440,734 @@ class Panel(PanelViews):
         ['ann', 'bob']
         """
         return cls.from_rows(*concat_rows(list(panels), ids))
+
+    @classmethod
+    def from_rows(cls, rows: Rows, checked: bool = True, observed: bool | None = None) -> Self:
+        """Return a panel of rows whose labels are complete.
+
+        Parameters
+        ----------
+        rows : Rows
+            Everything that the panel holds. Arrays are not copied.
+        checked : bool, default=True
+            See `is_checked`.
+        observed : bool or None, default=None
+            See `is_observed`; None if that is not known.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [1.0])])
+        >>> Panel.from_rows(panel.rows).equals(panel)
+        True
+        """
+        panel = cls.__new__(cls)
+        panel._store(rows, checked, observed)
+        return panel
+
+    def _store(self, rows: Rows, checked: bool = True, observed: bool | None = None) -> None:
+        def read_only(array: np.ndarray | None) -> np.ndarray | None:
+            if array is not None:
+                array = array.view()
+                array.flags.writeable = False
+            return array
+
+        counts, axis, ticks, per_unit = rows.times
+        self._rows = replace(
+            rows,
+            times=Times(read_only(counts), axis, read_only(ticks), per_unit),
+            values=read_only(rows.values),
+            beside={name: read_only(column) for name, column in rows.beside.items()},
+            offsets=read_only(rows.offsets),
+            ids=read_only(rows.ids),
+        )
+        self._checked, self._observed = checked, observed
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle and copy through `from_rows`, since arrays forget that they are read-only.
+
+        What is computed on demand stays out: the hash of a panel would change with its first use.
+        """
+        return type(self).from_rows, (self._rows, self._checked)
+
+    @property
+    def rows(self) -> Rows:
+        """Everything that the panel holds."""
+        return self._rows
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the rows have been checked; those of `like` have not."""
+        return self._checked
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether every row holds an observation, and every series has such a row.
+
+        It is computed once. Estimators drop empty rows and series where data come in, and compute
+        with panels of which this is true.
+        """
+        if self._observed is None:
+            counts = self._rows.n_observed
+            self._observed = bool(((counts == self.lengths) & (counts > 0)).all())
+        return self._observed
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times of all rows, float64 of shape (n_obs,)."""
+        return self._rows.times.counts
+
+    @property
+    def elapsed(self) -> np.ndarray:
+        """Times since the first row of the series, float64 of shape (n_obs,).
+
+        For datetimes and large integers these are closer than differences of `times`, which are
+        rounded as counts since 1970 (to 2e-7 s today).
+        """
+        return self._rows.elapsed
+
+    @property
+    def start(self) -> np.ndarray:
+        """Times (n_series,) of the first rows; NaN of a series without any."""
+        return self._times_of(self.offsets[:-1])
+
+    @property
+    def end(self) -> np.ndarray:
+        """Times (n_series,) of the last rows; NaN of a series without any."""
+        return self._times_of(self.offsets[1:] - 1)
+
+    def _times_of(self, rows: np.ndarray) -> np.ndarray:
+        found, filled = np.full(self.n_series, np.nan), self.lengths > 0
+        found[filled] = self.times[rows[filled]]
+        return found
+
+    @property
+    def values(self) -> np.ndarray:
+        """Values of all rows, float64 of shape (n_obs, D), NaN where not observed."""
+        return self._rows.values
+
+    @property
+    def errors(self) -> np.ndarray | None:
+        """Standard deviations of the values, float64 of shape (n_obs, D), NaN where not known."""
+        return self._rows.errors
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """Exogenous variables of the series, or None."""
+        return self._rows.inputs
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """First row of each series and the end of the last, int64 of shape (n_series + 1,)."""
+        return self._rows.offsets
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Labels of the series, of shape (n_series,)."""
+        return self._rows.ids
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        return self._rows.channel_names
+
+    @property
+    def has_channel_names(self) -> bool:
+        """Whether the names were given; False if they are the default x0, x1, ..."""
+        return self._rows.has_channel_names
+
+    @property
+    def static(self) -> pd.DataFrame | None:
+        """A copy of the static rows, one a series, or None."""
+        return None if self._rows.static is None else self._rows.static.copy()
+
+    @property
+    def time_unit(self) -> str | None:
+        """Unit of the counts in `times` for datetimes, None for plain numbers."""
+        return self._rows.times.axis.unit
+
+    @property
+    def tz(self) -> str | None:
+        """Name of the time zone of datetimes."""
+        return self._rows.times.axis.tz
+
+    @property
+    def is_datetime(self) -> bool:
+        """Whether the times are datetimes."""
+        return self._rows.times.axis.unit is not None
+
+    @property
+    def n_series(self) -> int:
+        """Number of series."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels, D."""
+        return self.values.shape[1]
+
+    @property
+    def n_observations(self) -> int:
+        """Number of rows of all series."""
+        return len(self.times)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Rows of each series, int64 of shape (n_series,)."""
+        return self._rows.lengths
+
+    def __len__(self) -> int:
+        """Return the number of series."""
+        return self.n_series
+
+    def __iter__(self) -> Iterator[Series]:
+        """Yield the series one by one."""
+        return (self[index] for index in range(self.n_series))
+
+    @overload
+    def __getitem__(self, key: int | np.integer) -> Series: ...
+
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | np.ndarray | tuple) -> Self: ...
+
+    def __getitem__(self, key: object) -> Series | Self:
+        """Return one series for an integer, a panel for anything else that selects from an axis.
+
+        Parameters
+        ----------
+        key : int, slice, array-like of int or bool, or one of these followed by an Ellipsis
+            Positions, never ids.
+
+        Returns
+        -------
+        Series or Panel
+            Views where the selection is one stretch, copies otherwise.
+        """
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]
+        if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+            index = int(key)
+            if not -self.n_series <= index < self.n_series:
+                raise IndexError(f"series {index} of a panel of {self.n_series} series")
+            start, stop = self.offsets[index % self.n_series :][:2]
+            return Series(self.times[start:stop], self.values[start:stop])
+        if not isinstance(key, slice):
+            refuse_reordered(key, self, "mask")
+            keys = np.asarray(key)
+            if keys.size == 0 and keys.dtype.kind == "f":  # the empty list
+                keys = keys.astype(np.int64)
+            if keys.ndim != 1 or keys.dtype.kind not in "biu":
+                raise IndexError(
+                    "a panel is indexed by positions (an integer, a slice, integers or a mask), "
+                    f"got {key!r}; to select by id use panel.select_ids([...])."
+                )
+            key = keys
+        positions, rows = np.arange(self.n_series)[key], self._rows
+        lengths = rows.lengths[positions]
+        offsets = offsets_from(lengths)
+        if len(positions) and (np.diff(positions) == 1).all():
+            picked: Any = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
+        else:
+            # Row k of the result is row k + shift of its series' old place.
+            shift = rows.offsets[positions] - offsets[:-1]
+            picked = np.arange(offsets[-1]) + np.repeat(shift, lengths)
+        selected = rows.of_series(positions, picked, offsets)
+        return self.from_rows(selected, self._checked, self._observed or None)
+
+    def select_ids(self, ids: Any) -> Self:
+        """Return a panel of some of the series, in the order in which their ids are given.
+
+        Parameters
+        ----------
+        ids : label or sequence of labels
+            Ids of series, each of them known; repetitions are allowed.
+
+        Returns
+        -------
+        Panel
+            The series.
+
+        Raises
+        ------
+        KeyError
+            If there is no series with one of the ids.
+        ValueError
+            If an id belongs to several series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [1.0]), ([2.0], [3.0])], ids=["ann", "bob"])
+        >>> panel.select_ids("bob").times
+        array([2.])
+        """
+        index = pd.Index(self.ids, tupleize_cols=False)
+        is_label = isinstance(ids, str | bytes) or not isinstance(ids, Iterable)
+        chosen = [ids] if is_label or (isinstance(ids, tuple) and ids in index) else list(ids)
+        if not index.is_unique:
+            repeated = plain_repr(index[index.duplicated()][0])
+            raise ValueError(f"id {repeated} belongs to several series; select by position.")
+        positions = index.get_indexer(pd.Index(chosen, tupleize_cols=False))
+        if (positions < 0).any():
+            unknown = plain_repr(chosen[int(np.argmin(positions))])
+            raise KeyError(f"there is no series with the id {unknown}; panel.ids lists all.")
+        return self[positions]
+
+    def select_channels(self, names: str | Sequence[str]) -> Self:
+        """Return a panel of some of the channels, in the order in which they are named.
+
+        Parameters
+        ----------
+        names : str or sequence of str of shape (D_chosen,)
+            Names of channels, each at most once.
+
+        Returns
+        -------
+        Panel
+            The same series and times. An estimator raises an error for a series without any
+            observation in these channels.
+
+        Raises
+        ------
+        ValueError
+            If a name is not known or occurs twice, or if there is none.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
+        >>> panel.select_channels(["bp", "hr"]).values
+        array([[120.,  61.]])
+        """
+        known = list(self.channel_names)
+        chosen = [names] if isinstance(names, str) else list(map(str, names))
+        if not chosen:
+            raise ValueError(f"choose at least one channel, of {known}.")
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"there is no channel {name!r}; the panel has {known}.")
+            if chosen.count(name) > 1:
+                raise ValueError(f"channel {name!r} is chosen more than once.")
+        if chosen == known:
+            return self
+        columns = [known.index(name) for name in chosen]
+        rows = self._rows.with_cells(lambda cells: np.ascontiguousarray(cells[:, columns]))
+        # Whoever orders them knows them by name.
+        rows = replace(rows, channel_names=tuple(chosen), has_channel_names=True)
+        return self.from_rows(rows, self._checked and len(chosen) == len(known))
+
+    def align_channels(
+        self, names: Sequence[str], *, named: bool, owner: str, name: str = "X"
+    ) -> Self:
+        """Return a panel with its channels in the order that `owner` was fitted on.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the channels that `owner` was fitted on.
+        named : bool
+            Whether these names were given (`has_channel_names`) or made up.
+        owner : str
+            The fitted estimator, in messages.
+        name : str, default="X"
+            Name of this panel in error messages.
+
+        Returns
+        -------
+        Panel
+            Channels by name where both sides have names, else by position.
+
+        Raises
+        ------
+        ValueError
+            If there are other names, or another number of channels.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0], [[61.0, 120.0]])], channel_names=["hr", "bp"])
+        >>> panel.align_channels(["bp", "hr"], named=True, owner="HiPPOTransformer").values
+        array([[120.,  61.]])
+        """
+        found, known = self.channel_names, self.has_channel_names
+        order = channel_order(found, names, known=known, named=named, owner=owner, name=name)
+        return self.select_channels([found[k] for k in order])
+
+    def since_start(self) -> Self:
+        """Return a panel whose times are counted from the first row of each series.
+
+        Counts since 1970 are rounded (to 2e-7 s today), but differences of datetimes and of large
+        integers are exact, so estimators compute with this panel. `query_times` reads times for it,
+        and `like` returns to the user's times.
+
+        Returns
+        -------
+        Panel
+            The same series, with `elapsed` as `times`; the panel itself if `times` are plain
+            numbers, which are exact already.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skpolyode.panel import Panel
+        >>> days = pd.date_range("2024-01-01", periods=2, freq="36h")
+        >>> Panel.from_series([(days, [1.0, 2.0])], time_unit="D").since_start().times
+        array([0. , 1.5])
+        """
+        rows, ticks = self._rows, self._rows.times.ticks
+        if ticks is None or rows.origin is not None:
+            return self
+        first = np.minimum(self.offsets[:-1], max(len(ticks) - 1, 0))
+        origin = ticks[first] if len(ticks) else np.zeros(len(first), dtype=np.int64)
+        times = rows.times._replace(counts=rows.elapsed)
+        rows = replace(rows, times=times, origin=origin)
+        return self.from_rows(rows, self._checked, self._observed)
+
+    def without_rows(self) -> Self:
+        """Return a panel with the labels of the series and without rows.
+
+        Returns
+        -------
+        Panel
+            The labels, and the unit and zone of the times, for `like`. After `since_start` it also
+            keeps the start of each series.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> Panel.from_series([([0.0], [1.0])], ids=["ann"]).without_rows()
+        Panel(1 series, 1 channel, 0 observations)
+        """
+        rows = self._rows.at(slice(0, 0), np.zeros(self.n_series + 1, dtype=np.int64))
+        return self.from_rows(rows, checked=False)
+
+    def with_inputs(self, *inputs: Inputs | None) -> Self:
+        """Return the same series with other inputs.
+
+        Parameters
+        ----------
+        *inputs : Inputs, Panel or None
+            Inputs of the series with the same id or, without ids, in the same position. Several
+            become one, with the channels of all. None: without any.
+
+        Returns
+        -------
+        Panel
+            The series, with these inputs in place of their own.
+
+        Raises
+        ------
+        ValueError
+            If they are of other series, on another clock, or have channels of the same name.
+
+        Examples
+        --------
+        >>> from skpolyode import Inputs, Panel
+        >>> panel = Panel.from_series([([0.0, 1.0], [5.0, 6.0])])
+        >>> doses = Panel.from_series([([0.5], [100.0])], channel_names=["dose"])
+        >>> panel.with_inputs(Inputs(doses, kinds="impulse")).inputs.names
+        ('dose',)
+        """
+        faults = Faults("inputs", self.ids, self.channel_names)
+        fitted = [fit_inputs(own, self.ids, self._rows.times.axis, faults) for own in inputs]
+        faults.raise_if_any()
+        known = [own for own in fitted if own is not None]
+        joint = reduce(Inputs.joined, known) if known else None
+        return self.from_rows(replace(self._rows, inputs=joint), self.is_checked)
+
+    def with_limits(self, limits: Mapping[str, tuple[float | None, float | None]]) -> Self:
+        """Return the same series with limits of channels, for a `fit` on them.
+
+        Intervals and samples of the estimator end there, for all series but those that have left a
+        limit themselves. Without this, zero is a limit of channels that were never past it.
+
+        Parameters
+        ----------
+        limits : dict of str to (float or None, float or None)
+            Least and largest value of channels, by name; None where there is none.
+            ``{"change": (None, None)}`` lets intervals of a channel pass zero, too. Channels that
+            are not named keep their limits.
+
+        Returns
+        -------
+        Panel
+            The series. Their values stay as they are.
+
+        Raises
+        ------
+        ValueError
+            If there is no such channel, or the least value is not below the largest one.
+
+        Examples
+        --------
+        >>> from skpolyode import Panel
+        >>> panel = Panel.from_series([([0.0, 1.0], [97.0, 99.0])], channel_names=["spo2"])
+        >>> panel.with_limits({"spo2": (0, 100)}).rows.limits
+        {'spo2': (0.0, 100.0)}
+        """
+        read = fit_limits(limits, self.channel_names)
+        return self.from_rows(
+            replace(self._rows, limits={**self._rows.limits, **read}), self._checked, self._observed
+        )
+
+    def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
+        """Return a panel of the same series with other rows.
+
+        Use it for results such as predictions and reconstructions. It keeps ids, channel names,
+        static rows and the unit of the times; the new times may be in any order and values may all
+        be NaN. Such rows are checked when the panel is handed to an estimator.
+
+        Parameters
+        ----------
+        times : float64 ndarray of shape (n_obs,)
+            Times, in the units of `times`.
+        values : float64 ndarray of shape (n_obs, D)
+            Values. Only those of this panel itself keep their errors and other columns.
+        offsets : int ndarray of shape (n_series + 1,)
+            Where each series starts and the last one ends.
+
+        Returns
+        -------
+        Panel
+            The new rows with the labels of this panel. Arrays are not copied.
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit together or do not fit this panel.
+        """
+        times, values = np.asarray(times, np.float64), np.asarray(values, np.float64)
+        offsets = np.asarray(offsets, np.int64)
+        expected = ((len(times),), (len(times), self.n_channels), (self.n_series + 1,))
+        found = (times.shape, values.shape, offsets.shape)
+        if found != expected or not are_offsets(offsets, len(times)):
+            raise ValueError(
+                f"times, values and offsets must have the shapes {expected}, and offsets rise from "
+                f"0 to {len(times)}; got the shapes {found}."
+            )
+        rows = self._rows
+        if rows.origin is not None:
+            full = rows.since_1970(times, rows.origin[series_index(offsets)])
+        elif times is self.times:
+            full = rows.times
+        else:  # the ticks of other times are not known
+            full = rows.times._replace(counts=times, ticks=None)
+        beside = rows.beside if values is self.values else {}
+        rows = replace(rows, times=full, values=values, beside=beside, offsets=offsets, origin=None)
+        return self.from_rows(rows, checked=False)
+
+    def user_times(self) -> np.ndarray | pd.DatetimeIndex:
+        """Return the times of all rows in the type in which they were given.
+
+        Returns
+        -------
+        DatetimeIndex or float64 ndarray of shape (n_obs,)
+            Datetimes in the panel's time zone, exact, or the numbers (int64 where they are too
+            large for float64).
+        """
+        return self._rows.times.to_user()
+
+    def to_series(self) -> list[tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]]:
+        """Return a list of (times, values), the inverse of `Panel.from_series`.
+
+        Returns
+        -------
+        list of (times, values)
+            Times in the type in which they were given, values of shape (L, D).
+        """
+        times = self.user_times()
+        bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
+        return [(times[start:stop], self.values[start:stop]) for start, stop in bounds]
+
+    def to_long(self, *, id: str = "id", time: str = "time") -> pd.DataFrame:
+        """Return one table with a row for each time, the inverse of `Panel.from_long`.
+
+        Parameters
+        ----------
+        id : str, default="id"
+            Name of the column of ids.
+        time : str, default="time"
+            Name of the column of times.
+
+        Returns
+        -------
+        DataFrame
+            Columns of ids, times (in the type in which they were given) and channels; of a panel
+            with errors also ``<channel>_error`` for each channel.
+
+        Raises
+        ------
+        ValueError
+            If a channel has the name of one of the other columns.
+        """
+        beside = [] if self.errors is None else [f"{name}_error" for name in self.channel_names]
+        taken = [name for name in (id, time, *beside) if name in self.channel_names]
+        if taken:
+            raise ValueError(
+                f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
+            )
+        head = {id: np.repeat(self.ids, self.lengths), time: self.user_times()}
+        tables = [pd.DataFrame(head), pd.DataFrame(self.values, columns=list(self.channel_names))]
+        if self.errors is not None:
+            tables.append(pd.DataFrame(self.errors, columns=beside))
+        return pd.concat(tables, axis=1)
+
+    def to_frames(self) -> list[pd.DataFrame]:
+        """Return one frame a series, the inverse of `Panel.from_frames`.
+
+        Returns
+        -------
+        list of DataFrame
+            Indexed by the times in the type in which they were given, with a column a channel.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0.0, 0.5], [61.0, 64.0])], channel_names=["hr"])
+        >>> panel.to_frames()[0]["hr"].to_dict()
+        {0.0: 61.0, 0.5: 64.0}
+        """
+        names = list(self.channel_names)
+        return [pd.DataFrame(v, index=pd.Index(t), columns=names) for t, v in self.to_series()]
+
+    def to_sktime(self) -> pd.DataFrame:
+        """Return the table that sktime calls "pd-multiindex", the inverse of `Panel.from_sktime`.
+
+        Returns
+        -------
+        DataFrame
+            A column a channel, indexed by id and time in the type in which they were given. sktime
+            itself reads times that are datetimes or whole numbers only.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0, 2], [61.0, 64.0])], ids=["ann"], channel_names=["hr"])
+        >>> panel.to_sktime()["hr"].to_dict()
+        {('ann', 0): 61.0, ('ann', 2): 64.0}
+        """
+        times = pd.Index(self.user_times())
+        if times.dtype.kind == "f" and (times == np.floor(times)).all():  # sktime reads no floats
+            times = times.astype(np.int64)
+        ids = pd.Index(self.ids, tupleize_cols=False).repeat(self.lengths)
+        index = pd.MultiIndex.from_arrays([ids, times], names=["id", "time"])
+        return pd.DataFrame(self.values, index=index, columns=list(self.channel_names))
+
+    def describe(self) -> pd.DataFrame:
+        """Summarise each channel, and the rows in which any channel is observed.
+
+        Returns
+        -------
+        DataFrame
+            One row per channel: the number of `series` that observe it, its number of observed
+            `cells`, the `share` of the rows that these are, their median number per series
+            (`per_series`), and `mean`, `std`, `min` and `max` of the values. `median_gap` and
+            `longest_gap` between observations are in the units of `times`. The last row, "(any)",
+            counts the rows in which any channel is observed: a series has data for about as many
+            coefficients as it has such rows.
+
+        Notes
+        -----
+        The table has no noise level: without a model, noise looks like a signal that moves between
+        two observations. A fit with ``observations="noisy"`` estimates it (`noise_`,
+        `fit_report_`). The report of a fit that learns to forecast also names the seasons found.
+
+        Examples
+        --------
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
+        >>> panel.describe()[["cells", "mean", "longest_gap"]].T.to_dict("list")
+        {'x0': [3.0, 3.0, 3.0], 'x1': [1.0, 5.0, nan], '(any)': [3.0, nan, 3.0]}
+        """
+        return summarise(self)
+
+    def plot(self, ax: Any = None, *, max_series: int = 10) -> np.ndarray:
+        """Draw the observations, with a line through those of each series and channel.
+
+        Parameters
+        ----------
+        ax : Axes, array-like of Axes or None, default=None
+            One axes a channel; None for a new figure of matplotlib, with the channels below one
+            another.
+        max_series : int, default=10
+            Number of series to draw, from the first one on. Select others by ``panel[...]`` before.
+
+        Returns
+        -------
+        object ndarray of shape (n_channels,)
+            The axes.
+
+        Raises
+        ------
+        ValueError
+            If there is not one axes for each channel.
+
+        Examples
+        --------
+        >>> import matplotlib.pyplot as plt
+        >>> from skpolyode.panel import Panel
+        >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
+        >>> axes = panel.plot()
+        >>> [len(own.lines) for own in axes]
+        [1, 1]
+        >>> plt.close(axes[0].figure)
+        """
+        return draw(self, ax, max_series)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n_series,)``: one axis, so that scikit-learn slices a panel like an array."""
+        return OneAxis((self.n_series,))
+
+    def __getattr__(self, name: str) -> Any:
+        # scikit-learn's check of tables asks for it first; splitters and searches do not.
+        if name == "dtype":
+            raise TypeError(NO_TABLE)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name)
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+        """Return an array of objects: panels of one series each, which `as_panel` puts together.
+
+        For what only knows arrays (`BaggingClassifier`, a column of a frame).
+        """
+        if dtype is not None and np.dtype(dtype) != object:
+            raise TypeError(
+                f"a panel is no array of {np.dtype(dtype)}: its series have different times; "
+                "`transform` of an estimator or `Resampler` makes arrays of equal rows."
+            )
+        array = np.empty(self.n_series, dtype=object)
+        for index in range(self.n_series):
+            array[index] = self[[index]]
+        return array
+
+    def __repr__(self) -> str:
+        """Describe the panel in one line."""
+        return one_line(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two panels are equal: see `equals`."""
+        return self.equals(other) if isinstance(other, Panel) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash of what equal panels share: pandas hashes the cells of its columns."""
+        return hash((len(self), self.n_channels, *self.times[:1].tolist(), len(self.times)))
+
+    def equals(self, other: object) -> bool:
+        """Tell whether two panels hold the same series, with the same labels.
+
+        Parameters
+        ----------
+        other : Panel
+            The panel to compare with. NaN equals NaN.
+
+        Returns
+        -------
+        bool
+            Whether all arrays, errors, ids, names, limits, static rows, inputs and units agree.
+        """
+        return isinstance(other, Panel) and self._rows.equals(other.rows)

@@ -119,6 +119,12 @@ class Rows:
             rest = ticks - np.floor(ticks)
         return np.where(far, ticks - origin, (whole - origin) + rest) / per_unit
 
+    def format(self, row: int) -> str:
+        """Return the time of a row as text."""
+        if self.origin is None or self.times.ticks is not None:
+            return self.times.format(row)
+        return self.format_from(self.series_of(row), self.times.counts[row])
+
     def format_from(self, series: int, time: float) -> str:
         """Return a time as text that counts from the origin of a series, if it has one."""
         if self.origin is None:
@@ -137,6 +143,20 @@ class Rows:
         counts = np.where(exact, absolute / per_unit, origin / per_unit + times)
         return Times(counts, axis, absolute if exact.all() else None, per_unit)
 
+    def equals(self, other: Rows) -> bool:
+        """Whether other rows hold the same, with the same labels; NaN equals NaN."""
+        one, two = self.times, other.times
+        pairs = [(one.counts, two.counts)]
+        # Micro- beside nanoseconds, or none: then the counts must do.
+        if one.per_unit == two.per_unit and one.ticks is not None and two.ticks is not None:
+            pairs.append((one.ticks, two.ticks))
+        names = ("offsets", "values", "static", "inputs")
+        pairs += [(getattr(self, name), getattr(other, name)) for name in names]
+        pairs += [(self.beside.get(k), other.beside.get(k)) for k in {*self.beside, *other.beside}]
+        pairs.append(tuple(pd.Index(own.ids, tupleize_cols=False) for own in (self, other)))
+        labels = [(own.times.axis, own.channel_names, own.limits) for own in (self, other)]
+        return labels[0] == labels[1] and all(_equal(*pair) for pair in pairs)
+
     @property
     def lengths(self) -> np.ndarray:
         """Rows of each series."""
@@ -145,6 +165,14 @@ class Rows:
     def series_of(self, row: int) -> int:
         """Return the position of the series that a row belongs to."""
         return int(np.searchsorted(self.offsets, row, side="right")) - 1
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Whether two arrays, tables or other parts of panels are the same, or there are none."""
+    if one is None or two is None:
+        return one is two
+    is_array = isinstance(one, np.ndarray)
+    return np.array_equal(one, two, equal_nan=True) if is_array else one.equals(two)
 
 
 def offsets_from(lengths: np.ndarray | Sequence[int]) -> np.ndarray:

@@ -13,7 +13,6 @@ from itertools import pairwise
 import numpy as np
 
 from skpolyode.panel.checks import build_rows
-from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from, series_index
 from skpolyode.panel.timeaxis import TimeAxis, Times
@@ -91,23 +90,16 @@ def blank_panel(
     time_unit: str | None = None,
     tz: str | None = None,
     has_channel_names: bool = True,
-    origin: np.ndarray | None = None,
-    per_unit: int = 1,
-    inputs: Inputs | None = None,
     **labels: object,
 ) -> Panel:
-    """Panel without rows: the meaning of its times (as in `Rows`), ids, static rows and inputs.
-
-    `inputs` are those of the series in their order.
-    """
-    ticks = None if origin is None else np.empty(0, dtype=np.int64)
-    times = Times(np.empty(0), TimeAxis(time_unit, tz), ticks, per_unit)
+    """Panel without rows: the meaning of its times, ids and static rows."""
+    times = Times(np.empty(0), TimeAxis(time_unit, tz))
     blank = Rows(times, np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64))
     blank = build_rows(
         "stream", lambda *_: blank, None, channel_names=channel_names, empty="keep", **labels
     )
-    given = {"has_channel_names": has_channel_names, "origin": origin, "inputs": inputs}
-    return Panel.from_rows(replace(blank, keeps_empty=False, **given), checked=False)
+    blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names)
+    return Panel.from_rows(blank, checked=False)
 
 
 def first_series(panel: Panel, n_rows: int = ENOUGH_ROWS) -> Panel:

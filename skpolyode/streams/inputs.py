@@ -14,13 +14,8 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, select
 from skpolyode.panel import Inputs, Panel, offsets_from
-from skpolyode.panel.checks import build_rows
 from skpolyode.panel.inputs import on_clock_of
-from skpolyode.panel.rows import Rows
 from skpolyode.panel.select import at_times, keep_rows, series_of_rows
-from skpolyode.panel.timeaxis import TimeAxis, Times
-from skpolyode.saving.codec import register
-from skpolyode.saving.frames import checked_zone
 
 _LATE = FaultKind(
     "inputs that come too late",
@@ -116,24 +111,3 @@ def without_past(panel: Panel, last: np.ndarray) -> Panel:
         return panel
     inputs = Inputs(keep_rows(own, kept), panel.inputs.kinds)
     return Panel.from_rows(replace(panel.rows, inputs=inputs), checked=False)
-
-
-def _encoded(inputs: Inputs) -> dict[str, Any]:
-    """What a file holds of inputs."""
-    panel, (counts, axis, ticks, per_unit) = inputs.panel, inputs.panel.rows.times
-    clock = {"counts": counts, "ticks": ticks, "per_unit": per_unit, "unit": axis.unit}
-    cells = {"values": panel.values, "offsets": panel.offsets}
-    return clock | cells | {"tz": axis.tz, "names": inputs.names, "kinds": inputs.kinds}
-
-
-def _decoded(state: dict[str, Any]) -> Inputs:
-    """Inputs of what a file holds, which may come from anyone: they are checked."""
-    checked_zone(state["tz"])
-    axis = TimeAxis(state["unit"], state["tz"])
-    times = Times(state["counts"], axis, state["ticks"], state["per_unit"])
-    rows = Rows(times, state["values"], state["offsets"])
-    rows = build_rows("inputs", lambda *_: rows, None, channel_names=state["names"], empty="keep")
-    return Inputs(Panel.from_rows(rows), state["kinds"])
-
-
-register(Inputs, _encoded, _decoded, part="streams")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
-from skpolyode.errors import plain_repr
-from skpolyode.panel.inputs import join_inputs
-from skpolyode.panel.selection import join_static
+from skpolyode.panel import Panel
 from skpolyode.saving.codec import Encoder
 from skpolyode.streams.revisions import History
 from skpolyode.streams.stream import SeriesStream
@@ -70,7 +68,7 @@ def _merged(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     }
     parts = {name: torch.cat([part, b._parts[name]]) for name, part in a._parts.items()}
     merged = type(a).__new__(type(a))
-    own = {"of": a._embedder, "labels": _labels(a, b), "clock": clock, "parts": parts}
+    own = {"of": a._embedder, "panel": _joint(a._panel, b._panel), "clock": clock, "parts": parts}
     merged.__setstate__(own)
     if a._history is not None:
         merged._history = History(_merged(a._history.before, b._history.before), a._history.keep)
@@ -79,30 +77,27 @@ def _merged(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     return merged
 
 
-def _labels(a: SeriesStream, b: SeriesStream) -> dict[str, Any]:
-    """What a panel without rows of the series of both is made of."""
-    first, second = a._labels(), b._labels()
-    n_series, both = a.n_series + b.n_series, (first, second)
-    ids = np.concatenate([first["ids"], second["ids"]])
-    if all(np.array_equal(own["ids"], np.arange(own["n_series"])) for own in both):
-        ids = np.arange(n_series)
-    if (twice := pd.Index(ids, tupleize_cols=False).duplicated()).any():
-        raise ValueError(f"merge: the series {plain_repr(ids[twice][0])} is in both streams.")
-    started = [own for own in both if own["origin"] is not None]
-    zones = {(own["time_unit"], own["tz"]) for own in started or both}
-    if len(zones) > 1:
-        raise ValueError(f"merge: the streams have times of different kinds or zones, {zones}.")
-    labels = (started or both)[0] | {"ids": ids, "n_series": n_series}
-    if started:  # what was not observed has no origin yet, and any will do
-        per_unit = max(own["per_unit"] for own in started)
-        origins = [
-            own["origin"] * (per_unit // own["per_unit"])
-            if own["origin"] is not None
-            else np.full(own["n_series"], started[0]["origin"][0])
+def _joint(a: Panel, b: Panel) -> Panel:
+    """Panel without rows of the series of both."""
+    both = a, b
+    begun = next((own.rows for own in both if own.rows.origin is not None), None)
+    if begun is not None:  # what was not observed has no clock yet, and any will do
+        started = {"times": begun.times, "origin": begun.origin[:1]}
+        both = [
+            own if own.rows.origin is not None else Panel.from_rows(replace(own.rows, **started))
             for own in both
         ]
-        labels |= {"origin": np.concatenate(origins), "per_unit": per_unit}
-    labels["static"] = static = join_static([own["static"] for own in both])
-    if static is not None:
-        labels["static"] = static.set_axis(pd.Index(ids, tupleize_cols=False), axis=0)
-    return labels | {"inputs": join_inputs([own["inputs"] for own in both])}
+    if all(np.array_equal(own.ids, np.arange(own.n_series)) for own in both):
+        ids = np.arange(a.n_series + b.n_series)
+    else:
+        ids = np.concatenate([own.ids for own in both])
+    joint = Panel.concat(both, ids=ids).rows
+    if begun is not None:
+        per_unit = max(own.rows.times.per_unit for own in both)
+        origins = [
+            np.broadcast_to(own.rows.origin * (per_unit // own.rows.times.per_unit), own.n_series)
+            for own in both
+        ]
+        clock = joint.times._replace(ticks=np.empty(0, np.int64), per_unit=per_unit)
+        joint = replace(joint, times=clock, origin=np.concatenate(origins))
+    return Panel.from_rows(joint, checked=False)

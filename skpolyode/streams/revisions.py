@@ -19,23 +19,22 @@ from skpolyode.panel.durations import read_duration
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import keep_rows, observed_part
 from skpolyode.streams.inputs import add_inputs, without_past
-from skpolyode.streams.rows import NewRows, check_new, read_rows
+from skpolyode.streams.rows import AS_WAS, check_new, new_rows, read_rows
 
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
 
 # Faults and what a line says of each; the last time that is not kept stands for {}.
-_AS_WAS = "; the stream is as it was"
 _BEYOND = (
-    FaultKind("times before what is kept", f"make the stream with a larger keep{_AS_WAS}"),
+    FaultKind("times before what is kept", f"make the stream with a larger keep{AS_WAS}"),
     "only what comes after {} is kept",
 )
 _NOT_THERE = (
-    FaultKind("observations that are not there", f"add them by insert{_AS_WAS}"),
+    FaultKind("observations that are not there", f"add them by insert{AS_WAS}"),
     "it has no such observation at this time",
 )
 _THERE = (
-    FaultKind("values that are known already", f"replace them by correct{_AS_WAS}"),
+    FaultKind("values that are known already", f"replace them by correct{AS_WAS}"),
     "it has a value at this time",
 )
 _WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOT_THERE}
@@ -49,7 +48,7 @@ class Kept(NamedTuple):
     errors: np.ndarray  # float64 (m, D), NaN where not known
 
     @classmethod
-    def of(cls, rows: NewRows, k: int) -> Kept:
+    def of(cls, rows: Panel, k: int) -> Kept:
         """Rows of the series at a position among those that have any."""
         own = slice(rows.offsets[k], rows.offsets[k + 1])
         values = rows.values[own]
@@ -93,17 +92,17 @@ class History:
         """Rows of one series."""
         return self.rows.get(series, self.nothing)
 
-    def append(self, rows: NewRows) -> None:
+    def append(self, rows: Panel) -> None:
         """Keep new rows; those that are too old go into the stream before them."""
         old = {}
-        for k, s in enumerate(rows.series.tolist()):
+        for k, s in enumerate(rows.ids.tolist()):
             own = self.of(s).joined(Kept.of(rows, k))
             first = max(len(own.times) - self.keep, 0)
             if not isinstance(self.keep, int):
                 first = int(np.searchsorted(own.times, own.times[-1] - self.keep))
             old[s], self.rows[s] = own.part(slice(first)), own.part(slice(first, None))
         before = self.before
-        before._write(before._followed(gathered(old), before._panel))
+        before._write(before._followed(gathered(old, before._panel), before._panel))
         before._panel = without_past(before._panel, before._clock.last)
 
     def learn(self, panel: Panel, inputs: Any) -> None:
@@ -125,8 +124,8 @@ class History:
             return None
         before = kind.__new__(kind)
         before.__setstate__(own["before"] | {"of": state["of"]})
-        history, rows = cls(before, own["keep"]), NewRows(**own["rows"])
-        history.rows = {s: Kept.of(rows, k) for k, s in enumerate(rows.series.tolist())}
+        history = cls(before, own["keep"])
+        history.rows = {int(s): Kept(*rows) for s, *rows in own["rows"]}
         return history
 
     def check(self) -> None:
@@ -141,20 +140,23 @@ class History:
             raise ValueError("rows that are not of this stream")
 
     def __getstate__(self) -> dict[str, Any]:
-        rows, before = gathered(self.rows)._asdict(), self.before.__getstate__()
-        return {"keep": self.keep, "rows": rows, "before": before | {"of": None}}
+        rows = [[s, *own] for s, own in self.rows.items()]
+        return {
+            "keep": self.keep,
+            "rows": rows,
+            "before": self.before.__getstate__() | {"of": None},
+        }
 
 
-def gathered(rows: dict[int, Kept]) -> NewRows:
-    """Rows of those series that have any, as an update has them."""
-    rows = {s: rows[s] for s in sorted(rows) if len(rows[s].times)}
-    if not rows:
-        nothing = np.empty(0, dtype=np.int64)
-        return NewRows(nothing, np.zeros(1, dtype=np.int64), np.empty(0), np.empty((0, 0)))
-    times, values, errors = map(np.concatenate, zip(*rows.values(), strict=True))
-    offsets = offsets_from([len(own.times) for own in rows.values()])
-    known = None if np.isnan(errors).all() else errors
-    return NewRows(np.array(list(rows)), offsets, times, values, known)
+def gathered(rows: dict[int, Kept], panel: Panel) -> Panel:
+    """Rows of those series of a panel that have any, as an update has them."""
+    series = np.array([s for s in sorted(rows) if len(rows[s].times)], dtype=np.int64)
+    nothing = np.empty((0, panel.n_channels))
+    own = [Kept(np.empty(0), nothing, nothing), *(rows[s] for s in series.tolist())]
+    times, values, errors = map(np.concatenate, zip(*own, strict=True))
+    beside = {} if np.isnan(errors).all() else {"errors": errors}
+    offsets = offsets_from([len(kept.times) for kept in own[1:]])
+    return new_rows(panel, series, times, values, offsets, **beside)
 
 
 def read_keep(keep: Any, time_unit: str | None) -> int | float:
@@ -182,12 +184,9 @@ class Revisable:
         early = replace(seen.rows.keep(~late), keeps_empty=True)
         stream = cls.after(embedder, panel)
         stream._history = History(cls.after(embedder, Panel.from_rows(early, checked=False)), keep)
-        latest, unknown = keep_rows(seen, late), np.full_like(seen.values, np.nan)
-        cells = latest.values, unknown[late] if latest.errors is None else latest.errors
-        rows = NewRows(np.arange(seen.n_series), latest.offsets, latest.times, *cells)
-        stream._history.rows = {
-            s: Kept.of(rows, s) for s in np.flatnonzero(latest.lengths).tolist()
-        }
+        latest = keep_rows(seen, late)
+        filled = np.flatnonzero(latest.lengths).tolist()
+        stream._history.rows = {s: Kept.of(latest, s) for s in filled}
         return stream
 
     def insert(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
@@ -311,7 +310,7 @@ class Revisable:
         forgotten, fault = np.full(self.n_series, -np.inf), _WRONG[action]
         rows = read_rows(panel, forgotten, scaler, time, values, series, errors)
         revised: dict[int, Kept] = {}
-        for k, s in enumerate(rows.series.tolist()):
+        for k, s in enumerate(rows.ids.tolist()):
             new = Kept.of(rows, k)
             revised[s], wrong = history.of(s).revised(new, action, whole_rows)
             beyond = new.times <= before._clock.last[s]
@@ -324,12 +323,8 @@ class Revisable:
 
                 faults.add_each(kind, np.flatnonzero(rows_of), line)
         faults.raise_if_any()
-        rows = gathered(revised)
-        if len(rows.series):
-            owner = np.repeat(rows.series, np.diff(rows.offsets))
-            previous = np.append(-np.inf, rows.times[:-1])
-            previous[rows.offsets[:-1]] = before._clock.last[rows.series]
-            check_new(panel, scaler, owner, rows.times, previous, rows.values)
+        rows = gathered(revised, panel)
+        check_new(panel, scaler, rows, before._clock.last[rows.ids])
         followed, which = before._followed(rows, before._panel), np.array(list(revised))
         history.rows |= revised
         self._clock.put(which, before._clock.take(which))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
 
-from skpolyode.panel.select import blank_panel
-from skpolyode.panel.timeaxis import MICROSECONDS
+from skpolyode.panel import Inputs, Panel
+from skpolyode.panel.checks import build_rows
+from skpolyode.panel.rows import Rows, are_offsets
+from skpolyode.panel.timeaxis import MICROSECONDS, TimeAxis, Times
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.frames import checked_zone
 from skpolyode.saving.objects import save
@@ -43,27 +46,11 @@ class StoredStream:
         """
         save(self, path)
 
-    def _labels(self) -> dict[str, Any]:
-        """What a panel without rows is made of."""
-        panel = self._panel
-        return {
-            "n_series": panel.n_series,
-            "channel_names": panel.channel_names,
-            "has_channel_names": panel.has_channel_names,
-            "ids": panel.ids.copy(),
-            "static": panel.static,
-            "time_unit": panel.time_unit,
-            "tz": panel.tz,
-            "origin": panel.rows.origin,
-            "per_unit": panel.rows.times.per_unit,
-            "inputs": panel.inputs,
-        }
-
     def __getstate__(self) -> dict[str, Any]:
         """What is saved and pickled: no tables of the memory."""
         return {
             "of": self._embedder,
-            "labels": self._labels(),
+            "panel": self._panel,
             "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
             "parts": {name: part.clone() for name, part in self._parts.items()},
             "history": None if self._history is None else self._history.__getstate__(),
@@ -71,7 +58,7 @@ class StoredStream:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._embedder = state["of"]
-        self._panel = blank_panel(**state["labels"])
+        self._panel = state["panel"]
         self._clock = Clock(**state["clock"])
         self._parts = state["parts"]
         self._bind()
@@ -80,21 +67,14 @@ class StoredStream:
     @classmethod
     def _from_file(cls, state: dict[str, Any]) -> Self:
         """Stream of a state that may come from anyone: a ValueError if its parts do not fit."""
-        labels, clock = state["labels"], Clock(**state["clock"])
-        rows, origin = len(labels["ids"]), labels["origin"]
-        fit = labels["n_series"] == rows
-        stopped = Clock.stopped(1, len(labels["channel_names"]))
-        fit &= kinds(clock._asdict()) == kinds(stopped._asdict(), rows)
-        if origin is not None:
-            per_us = labels["per_unit"] / MICROSECONDS.get(labels["time_unit"], 1)
-            fit &= origin.shape == (rows,) and origin.dtype == np.int64 and per_us in (1, 1000)
-        if not fit:
-            raise ValueError("labels and clock that are not of one stream")
-        checked_zone(labels["tz"])
+        panel, clock = state["panel"], Clock(**state["clock"])
+        stopped = Clock.stopped(1, panel.n_channels)
+        if kinds(clock._asdict()) != kinds(stopped._asdict(), panel.n_series):
+            raise ValueError("a clock that is not of this stream")
         stream = cls.__new__(cls)
         stream.__setstate__(state)
-        one = cls(stream._embedder, stream._panel[[0]])
-        if kinds(state["parts"]) != kinds(one._parts, rows):
+        one = cls(stream._embedder, panel[[0]])
+        if kinds(state["parts"]) != kinds(one._parts, panel.n_series):
             raise ValueError("parts that are not of this stream")
         if (history := state.get("history")) is not None:
             cls._from_file(history["before"] | {"of": state["of"]})
@@ -110,3 +90,39 @@ class StoredStream:
             self._history.before._embedder = self._embedder
             self._history.before._place(device)
         return self
+
+
+_CLOCK = ("counts", "ticks", "per_unit", "unit", "tz")
+
+
+def _panel_state(panel: Panel) -> dict[str, Any]:
+    counts, axis, ticks, per_unit = panel.rows.times
+    names = (own.name for own in fields(Rows) if own.name not in ("times", "unreadable"))
+    clock = zip(_CLOCK, (counts, ticks, per_unit, axis.unit, axis.tz), strict=True)
+    return dict(clock) | {name: getattr(panel.rows, name) for name in names}
+
+
+def _panel(state: dict[str, Any]) -> Panel:
+    """Panel of what a file holds, which may come from anyone: it is checked."""
+    counts, ticks, per_unit, unit, tz = (state.pop(name) for name in _CLOCK)
+    rows = Rows(Times(counts, TimeAxis(unit, checked_zone(tz)), ticks, per_unit), **state)
+    fit = are_offsets(rows.offsets, len(counts)) and rows.values.shape[0] == len(counts)
+    for whole, length in ((ticks, len(counts)), (rows.origin, len(rows.offsets) - 1)):
+        fit &= whole is None or (whole.shape == (length,) and whole.dtype == np.int64)
+    fit &= rows.origin is None or per_unit / MICROSECONDS.get(unit, 1) in (1, 1000)
+    if not fit:
+        raise ValueError("times and rows that are not of one panel")
+    labels = {name: state[name] for name in ("ids", "channel_names", "static")}
+    checked = build_rows("panel", lambda *_: rows, None, empty="keep", **labels)
+    as_it_was = ("has_ids", "has_channel_names", "keeps_empty", "inputs")
+    checked = replace(checked, **{name: state[name] for name in as_it_was})
+    return Panel.from_rows(checked, checked=False)
+
+
+register(Panel, _panel_state, _panel, part="streams")
+register(
+    Inputs,
+    lambda inputs: {"panel": inputs.panel, "kinds": inputs.kinds},
+    lambda state: Inputs(**state),
+    part="streams",
+)

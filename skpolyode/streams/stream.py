@@ -25,11 +25,11 @@ from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import at_times, blank_panel, observed_part, observed_series
+from skpolyode.panel.select import at_times, observed_part, observed_series
 from skpolyode.streams.clock import Clock, Update
 from skpolyode.streams.inputs import DrivenGap, add_inputs, without_past
 from skpolyode.streams.revisions import History, Revisable, gathered, read_keep
-from skpolyode.streams.rows import NewRows, first_times, read_rows, read_series
+from skpolyode.streams.rows import begun_at, read_rows, read_series
 from skpolyode.streams.stored import StoredStream
 
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
@@ -187,15 +187,17 @@ class SeriesStream(StoredStream, Revisable):
             compute with, or shapes or names of channels do not fit. The error lists the first
             faults, and the stream is left as it was.
         TypeError
-            If times or values are of another kind.
+            If times are of another kind.
         """
         panel = self._panel
         if panel.is_datetime and panel.rows.origin is None and not self._clock.count.any():
-            panel = blank_panel(**(self._labels() | first_times(panel, times)))
+            panel = begun_at(panel, times)
         if inputs is not None:
             panel = add_inputs(panel, self._embedder, inputs, self._clock.last)
-        rows, scaler = gathered({}), self._embedder.units.scaler
-        if times is not None or values is not None or inputs is None:
+        if inputs is not None and times is values is None:
+            rows = gathered({}, panel)
+        else:
+            scaler = self._embedder.units.scaler
             rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
         self._write(self._followed(rows, panel))
         self._panel = without_past(panel, self._clock.last)
@@ -283,32 +285,32 @@ class SeriesStream(StoredStream, Revisable):
             )
         return chosen
 
-    def _followed(self, rows: NewRows, panel: Panel) -> list[tuple[NewRows, Clock, State]]:
+    def _followed(self, rows: Panel, panel: Panel) -> list[tuple[Panel, Clock, State]]:
         """Clock and parts of each group of series after new rows; nothing is written yet."""
-        starts = range(0, len(rows.series), _GROUP)
-        groups = [rows.part(slice(start, start + _GROUP)) for start in starts]
+        starts = range(0, rows.n_series, _GROUP)
+        groups = [rows[start : start + _GROUP] for start in starts]
         return list(map_threads(partial(self._follow, panel=panel), groups))
 
-    def _write(self, followed: list[tuple[NewRows, Clock, State]]) -> None:
+    def _write(self, followed: list[tuple[Panel, Clock, State]]) -> None:
         for own, clock, parts in followed:
-            self._clock.put(own.series, clock)
-            self._put(self._parts, own.series, parts)
+            self._clock.put(own.ids, clock)
+            self._put(self._parts, own.ids, parts)
 
     @torch.inference_mode()
-    def _follow(self, rows: NewRows, panel: Panel) -> tuple[NewRows, Clock, State]:
+    def _follow(self, rows: Panel, panel: Panel) -> tuple[Panel, Clock, State]:
         """Clock and parts of one group after its new rows."""
-        clock, parts = self._clock.take(rows.series), self._take(self._parts, rows.series)
+        clock, parts = self._clock.take(rows.ids), self._take(self._parts, rows.ids)
         scaler, unit = self._embedder.units
-        values, lengths = scaler.read(rows.values), np.diff(rows.offsets)
+        values, lengths = scaler.read(rows.values), rows.lengths
         for k in range(lengths.max()):  # rounds, with a row of each series that has so many
             own = np.flatnonzero(lengths > k)
             now = rows.offsets[own] + k
-            is_all, times, beside = len(own) == len(rows.series), rows.times[now], {}
+            is_all, times, beside = len(own) == len(rows.ids), rows.times[now], {}
             before = clock if is_all else clock.take(own)
             if rows.errors is not None:
                 beside["errors"] = rows.errors[now] / scaler.scale
             if self._embedder.inputs is not None:
-                labels = panel[rows.series[own]]
+                labels = panel[rows.ids[own]]
                 beside["driven_gap"] = DrivenGap.of(
                     self._embedder, labels, before.last, before.elapsed, times
                 )
@@ -323,12 +325,12 @@ class SeriesStream(StoredStream, Revisable):
     @staticmethod
     def _take(parts: State, series: np.ndarray) -> State:
         """Copy of the state of some series."""
-        index = torch.from_numpy(series)
+        index = torch.tensor(series, device="cpu")
         return {n: part.index_select(0, index.to(part.device)) for n, part in parts.items()}
 
     @staticmethod
     def _put(parts: State, series: np.ndarray, new: State) -> None:
         """Overwrite the state of some series."""
-        index = torch.from_numpy(series)
+        index = torch.tensor(series, device="cpu")
         for name, part in new.items():
             parts[name].index_copy_(0, index.to(part.device), part)

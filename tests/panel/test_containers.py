@@ -163,17 +163,6 @@ def test_describe_ends_with_the_rows_of_all_channels():
     assert Panel.from_series([([0.0], [nan])], empty="keep").describe()["cells"].tolist() == [0, 0]
 
 
-def test_notebooks_show_the_first_series():
-    panel = Panel.from_series([([0.0, 2.5], [1.0, 2.0])] * 7, ids=[f"<{n}>" for n in range(7)])
-    html = panel._repr_html_()
-    assert "&lt;4&gt;" in html
-    assert "&lt;5&gt;" not in html
-    assert "2 more" in html
-    assert "2.5" in html
-    blank = panel.like(np.empty(0), np.empty((0, 1)), np.zeros(8))
-    assert "0 %" in blank._repr_html_()
-
-
 def test_equal_panels(panel):
     assert panel == pickle.loads(pickle.dumps(panel))
     assert panel != panel[[1, 0]]

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.query import name_query
-from skpolyode.panel.select import blank_panel, keep_rows, take
+from skpolyode.panel.select import keep_rows, take
 
 START = pd.Timestamp("2024-02-29 12:34:56.789012300").value  # nanoseconds since 1970
 NANO = START + np.array([0, 100, 10_000, 20_100])
@@ -188,9 +188,7 @@ def test_equal_stamps_are_merged_and_others_are_not():
 
 def test_a_panel_before_its_first_row_keeps_its_origins():
     seen = panel_of(NANO.view("M8[ns]"), NANO[2:].view("M8[ns]")).since_start()
-    rows = seen.rows
-    again = blank_panel(2, seen.channel_names, time_unit="s", origin=rows.origin, per_unit=10**9)
-    for blank in (seen.without_rows(), again):
+    for blank in (seen.without_rows(), pickle.loads(pickle.dumps(seen.without_rows()))):
         assert blank.lengths.tolist() == [0, 0]
         answer = blank.like(np.array([1e-7, 1.01e-5]), np.ones((2, 1)), np.array([0, 1, 2]))
         assert answer.user_times().asi8.tolist() == [NANO[1], NANO[3]]

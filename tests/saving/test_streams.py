@@ -44,14 +44,18 @@ def put(*keys):
     return change
 
 
+_PANEL = "panel", "object", 1
 _MEMORY = ("of", "object", 1, "past", "object", 1, "memory", "object", 1)
 UNFITTED = {"params": {"dict": []}, "fitted": {"dict": []}}
 SPOILT_STREAMS = {
-    **{f"no {name}": drop(name) for name in ("of", "labels", "clock", "parts")},
-    "huge": put("labels", "n_series", HUGE),
-    "zone": put("labels", "tz", "dateutil//proc/self/environ"),
-    "names": put("labels", "channel_names", ["a"]),
-    "ids": put("labels", "ids", None),
+    **{f"no {name}": drop(name) for name in ("of", "panel", "clock", "parts")},
+    "offsets": put(*_PANEL, "offsets", {"array": "a"}),
+    "times": put(*_PANEL, "counts", {"array": "a"}),
+    "origin": put(*_PANEL, "origin", {"array": "a"}),
+    "zone": put(*_PANEL, "tz", "dateutil//proc/self/environ"),
+    "names": put(*_PANEL, "channel_names", ["a"]),
+    "ids": put(*_PANEL, "ids", {"objects": ["a"]}),
+    "more labels": put(*_PANEL, "other", 3.0),
     "part": put("parts", "z", 3.0),
     "more parts": put("parts", "other", {"tensor": "a"}),
     "clock": put("clock", "last", {"array": "a"}),
@@ -87,9 +91,12 @@ def test_labels_alone_make_nothing_large(folder, good_stream):
     content, arrays = parts(good_stream, folder)
     state, n = content["object"][1], 3000
     names = [str(k) for k in range(n)]
-    put("labels", "n_series", n)(state)
-    put("labels", "channel_names", {"tuple": names})(state)
-    put("labels", "ids", {"objects": names})(state)
+    flat = {"offsets": np.zeros(n + 1, dtype=np.int64), "values": np.empty((0, n))}
+    arrays |= flat
+    for label in flat:
+        put(*_PANEL, label, {"array": label})(state)
+    put(*_PANEL, "channel_names", {"tuple": names})(state)
+    put(*_PANEL, "ids", {"objects": names})(state)
     data = crafted(content, arrays)
     tracemalloc.start()
     with pytest.raises(ValueError, match="damaged"):

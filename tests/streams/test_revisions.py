@@ -223,7 +223,7 @@ def test_merged_ids_datetimes_and_static_rows_are_those_of_both():
     assert both._panel.static.loc["y", "age"] == 2.0
     assert both.last_times.equals(transformer.stream(panel).last_times)
     assert_allclose(both.embedding(), transformer.transform(panel), rtol=0, atol=1e-12)
-    with pytest.raises(ValueError, match="'x' is in both"):
+    with pytest.raises(ValueError, match=r"id 'x'.*one unique id"):
         merge(a, both)
 
 

@@ -143,9 +143,9 @@ def test_streams_are_told_as_well(told, tmp_path):
     ahead = [7.5, 8.0]
     one, other = (s.forecast_std(ahead).values for s in (stream, resumed))
     np.testing.assert_allclose(one, other, atol=1e-6)
-    with pytest.raises(ValueError, match=r"series 0 .*, channel 'x0': the error must not be -1"):
+    with pytest.raises(ValueError, match=r"series 0 .*, channel 'x0', time 9: .* -1.*of 0 or more"):
         resumed.update(9.0, [1.0], series=0, errors=[-1.0])
-    with pytest.raises(ValueError, match="errors must have the shape of the values"):
+    with pytest.raises(ValueError, match="2 errors for 1 rows of values: give one for each row"):
         resumed.update(9.0, [[1.0]], series=0, errors=[[1.0], [2.0]])
 
 
