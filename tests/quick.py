@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from skpolyode.ensemble import mixed, mixed_likelihood
 from skpolyode.heads import features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import averaging
-from skpolyode.training import variance
+from skpolyode.training import loop, variance
 from skpolyode.transformers import noise, stages
 
 CHECK_STEPS = stages.CheckStepSize.run
@@ -72,6 +72,20 @@ def whole_fits() -> Iterator[None]:
 def no_stacking() -> AbstractContextManager[None]:
     """Within, fits do not learn to combine forecasts: half of the time of a small one."""
     return replaced(stages.StackForecasts, "run", lambda self, state: None)
+
+
+@contextmanager
+def until_training() -> Iterator[None]:
+    """A block whose fit ends where training would begin, for tests of what is trained on."""
+
+    class BeginsError(Exception):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise BeginsError
+
+    with suppress(BeginsError), replaced(loop.Trainer, "run", stop):
+        yield
 
 
 def early_noise_tests(fewest_epochs: int = 4) -> AbstractContextManager[None]:

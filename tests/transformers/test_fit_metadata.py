@@ -17,7 +17,7 @@ from skpolyode import Panel
 from skpolyode.embedders import fitting
 from skpolyode.transformers import stages
 from skpolyode.transformers.neural import NeuralTransformer
-from tests.quick import with_usual_epochs
+from tests.quick import until_training, with_usual_epochs
 from tests.transformers.data import short_oscillators
 from tests.transformers.data import small as usual
 from tests.transformers.registry import all_transformers
@@ -153,7 +153,6 @@ def test_extreme_weights():
         assert np.isfinite(fitted.validation_error_)
 
 
-@pytest.mark.usefixtures("no_stacking")
 def test_weights_follow_the_parts_of_long_series(monkeypatch):
     splits, make_task = [], fitting.make_task
 
@@ -163,7 +162,8 @@ def test_weights_follow_the_parts_of_long_series(monkeypatch):
 
     monkeypatch.setattr(stages, "make_task", spied)
     series = [(np.arange(n, dtype=float), np.full(n, float(k))) for k, n in enumerate((900, 500))]
-    small().fit(series, sample_weight=[1.0, 4.0])
+    with until_training():
+        small().fit(series, sample_weight=[1.0, 4.0])
     ((panel, held_out, weights),) = splits
     assert panel.n_series > 4
     assert held_out.any()
