@@ -42,19 +42,21 @@ def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:
     return replaced(mixed, "SETTINGS", replace(mixed.SETTINGS, n_knots=(n_knots,)))
 
 
-def short_step_checks(n_rows: int = 2, n_windows: int = 4) -> AbstractContextManager[None]:
-    """Within, steps are checked on a few windows of two rows: a third of a small fit is spared.
+def draw_as_checks(state: stages.FitState) -> None:
+    """As many random numbers as for windows of four rows, which tests once had."""
+    rng, panel = state.random_state, state.windows.panel
+    drawn = panel[rng.permutation(panel.n_series)[: stages.CheckStepSize.n_windows]]
+    rng.permutation(cut_windows(drawn, 4, overlap=0).n_series)
 
-    As many random numbers are drawn as for windows of four rows, which tests once had.
-    """
+
+def short_step_checks(n_rows: int = 2, n_windows: int = 4) -> AbstractContextManager[None]:
+    """Within, steps are checked on a few windows of two rows: a third of a small fit is spared."""
 
     def check(self: stages.CheckStepSize, state: stages.FitState) -> None:
-        rng, panel = state.random_state, state.windows.panel
-        before = rng.get_state()
+        before = state.random_state.get_state()
         CHECK_STEPS(replace(self, n_rows=n_rows, n_windows=n_windows), state)
-        rng.set_state(before)
-        drawn = panel[rng.permutation(panel.n_series)[: self.n_windows]]
-        rng.permutation(cut_windows(drawn, 4, overlap=0).n_series)
+        state.random_state.set_state(before)
+        draw_as_checks(state)
 
     return replaced(stages.CheckStepSize, "run", check)
 
@@ -69,9 +71,22 @@ def whole_fits() -> Iterator[None]:
         yield
 
 
-def no_stacking() -> AbstractContextManager[None]:
-    """Within, fits do not learn to combine forecasts: half of the time of a small one."""
-    return replaced(stages.StackForecasts, "run", lambda self, state: None)
+@contextmanager
+def no_stacking() -> Iterator[None]:
+    """Within, fits do not learn to combine forecasts, nor how far paths lean on waves.
+
+    Nor do they check steps: two thirds of the time of a small one.
+    """
+
+    def check(self: stages.CheckStepSize, state: stages.FitState) -> None:
+        draw_as_checks(state)
+
+    with (
+        replaced(stages.StackForecasts, "run", lambda self, state: None),
+        replaced(stages.LearnWaves, "run", lambda self, state: None),
+        replaced(stages.CheckStepSize, "run", check),
+    ):
+        yield
 
 
 @contextmanager

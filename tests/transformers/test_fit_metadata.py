@@ -138,6 +138,7 @@ def test_weights_are_checked(weight, message):
         small().fit(SERIES, sample_weight=weight)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_weights_of_nothing():
     panel = Panel.from_series([([0.0], [[np.nan, np.nan]]), *SERIES], empty="keep")
     found = small().fit(panel, sample_weight=[9, *np.arange(1, 13)])
@@ -146,6 +147,7 @@ def test_weights_of_nothing():
         small().fit(panel, sample_weight=[1] + [0] * 12)
 
 
+@pytest.mark.usefixtures("no_stacking")
 def test_extreme_weights():
     for weight in ([1e300] + [1e-300] * 11, [5e-324] * 11 + [1.0], 1e300 * np.arange(1, 13)):
         fitted = small().fit(SERIES, sample_weight=weight)
@@ -246,6 +248,7 @@ class TestValidation:
             embedder.fit(SERIES, validation=others)
         assert not hasattr(embedder, "embedder_")
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_faulty_cells_are_not_observed(self):
         faulty, blank = ([(t, x.copy()) for t, x in OTHERS] for _ in range(2))
         faulty[0][1][2, 1], blank[0][1][2, 1] = 1e200, np.nan
@@ -270,6 +273,7 @@ class TestValidation:
         with pytest.raises(ValueError, match="the times of validation are in plain numbers"):
             small().fit(series, validation=OTHERS)
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_static_covariates(self):
         own = pd.DataFrame({"age": range(12), "ward": list("abcabcabcabc")})
         panel = Panel.from_series(SERIES, static=own)
@@ -281,6 +285,7 @@ class TestValidation:
             small().fit(panel, validation=lacking)
         small().fit(SERIES, validation=Panel.from_series(OTHERS, static=table))
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_arrays(self):
         rng = np.random.default_rng(0)
         X, V = rng.normal(size=(8, 6)), rng.normal(size=(3, 6))
