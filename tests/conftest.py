@@ -23,10 +23,13 @@ settings.register_profile("repeatable", deadline=None, derandomize=True, max_exa
 settings.load_profile("repeatable")
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def small_fits():
-    """A third less of each: tests of what is left out, and of pages, have `whole_fits`."""
-    with quick.short_step_checks(), quick.one_population_curve():
+    """Half of each: tests of what is left out, and of pages, have `whole_fits`.
+
+    By module: doctests of the package have fits as users have them.
+    """
+    with quick.small_fits():
         yield
 
 

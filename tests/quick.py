@@ -16,7 +16,7 @@ from skpolyode.structural import averaging
 from skpolyode.training import loop, variance
 from skpolyode.transformers import noise, stages
 
-CHECK_STEPS = stages.CheckStepSize.run
+CHECK_STEPS, LEARN_WAVES = stages.CheckStepSize.run, stages.LearnWaves.run
 
 
 @contextmanager
@@ -42,51 +42,50 @@ def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:
     return replaced(mixed, "SETTINGS", replace(mixed.SETTINGS, n_knots=(n_knots,)))
 
 
-def draw_as_checks(state: stages.FitState) -> None:
-    """As many random numbers as for windows of four rows, which tests once had."""
-    rng, panel = state.random_state, state.windows.panel
-    drawn = panel[rng.permutation(panel.n_series)[: stages.CheckStepSize.n_windows]]
-    rng.permutation(cut_windows(drawn, 4, overlap=0).n_series)
-
-
-def short_step_checks(n_rows: int = 2, n_windows: int = 4) -> AbstractContextManager[None]:
-    """Within, steps are checked on a few windows of two rows: a third of a small fit is spared."""
+def no_step_checks() -> AbstractContextManager[None]:
+    """Within, steps are not checked, and `step_halving_error_` is not known."""
 
     def check(self: stages.CheckStepSize, state: stages.FitState) -> None:
-        before = state.random_state.get_state()
-        CHECK_STEPS(replace(self, n_rows=n_rows, n_windows=n_windows), state)
-        state.random_state.set_state(before)
-        draw_as_checks(state)
+        # As many random numbers are drawn as for windows of four rows, which tests once had.
+        rng, panel = state.random_state, state.windows.panel
+        drawn = panel[rng.permutation(panel.n_series)[: self.n_windows]]
+        rng.permutation(cut_windows(drawn, 4, overlap=0).n_series)
+        state.fitted["step_halving_error_"] = float("nan")
 
     return replaced(stages.CheckStepSize, "run", check)
+
+
+def no_waves() -> AbstractContextManager[None]:
+    """Within, paths lean on no waves."""
+    return replaced(stages.LearnWaves, "run", lambda self, state: None)
+
+
+@contextmanager
+def small_fits() -> Iterator[None]:
+    """Within, fits do half of what they do outside of tests."""
+    with no_step_checks(), no_waves(), one_population_curve():
+        yield
 
 
 @contextmanager
 def whole_fits() -> Iterator[None]:
     """Within, fits do all that they do outside of tests; see `small_fits` in tests/conftest.py."""
     with (
-        replaced(mixed, "SETTINGS", mixed_likelihood.SETTINGS),
+        all_population_curves(),
         replaced(stages.CheckStepSize, "run", CHECK_STEPS),
+        replaced(stages.LearnWaves, "run", LEARN_WAVES),
     ):
         yield
 
 
-@contextmanager
-def no_stacking() -> Iterator[None]:
-    """Within, fits do not learn to combine forecasts, nor how far paths lean on waves.
+def all_population_curves() -> AbstractContextManager[None]:
+    """Within, mixed models choose from three curves, as they do outside of tests."""
+    return replaced(mixed, "SETTINGS", mixed_likelihood.SETTINGS)
 
-    Nor do they check steps: two thirds of the time of a small one.
-    """
 
-    def check(self: stages.CheckStepSize, state: stages.FitState) -> None:
-        draw_as_checks(state)
-
-    with (
-        replaced(stages.StackForecasts, "run", lambda self, state: None),
-        replaced(stages.LearnWaves, "run", lambda self, state: None),
-        replaced(stages.CheckStepSize, "run", check),
-    ):
-        yield
+def no_stacking() -> AbstractContextManager[None]:
+    """Within, fits do not learn to combine forecasts: half of the time of a small one."""
+    return replaced(stages.StackForecasts, "run", lambda self, state: None)
 
 
 @contextmanager

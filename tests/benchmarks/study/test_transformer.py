@@ -18,7 +18,7 @@ from tests.transformers.registry import expected_to_fail
 from tests.transformers.test_polyode_long import long_series
 from tests.transformers.test_polyode_measures import drifting
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_fits")]
 
 SERIES = oscillators(4, length=1.5)
 STEP = 0.03
