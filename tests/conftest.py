@@ -19,7 +19,7 @@ from tests import quick
 
 # A deadline would make a verdict depend on the load of the machine, fresh random examples
 # would make it depend on the run. (`make fuzz` tries thousands of fresh ones.)
-settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("repeatable")
 
 
