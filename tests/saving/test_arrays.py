@@ -14,7 +14,7 @@ from skpolyode.saving.arrays import ArrayError, check_arrays
 from skpolyode.saving.codec import Decoder, Encoder
 from skpolyode.saving.container import write_file
 from skpolyode.structural import StructuralForecaster
-from tests.quick import few_structural_models
+from tests.quick import few_structural_models, whole_fits
 
 # Arrays whose order a file cannot get wrong unnoticed.
 ORDERED = re.compile(r"\.(leads|since|knots|errors)'*$|errors\[\d+\]\[\d+\]\.errors")
@@ -34,9 +34,10 @@ def series() -> Panel:
 
 @pytest.fixture(scope="module")
 def saved() -> tuple[object, dict[str, np.ndarray]]:
-    """Document and arrays of a list of all that holds arrays."""
+    """Document and arrays of a list of all that holds arrays, of whole fits."""
     small = {"n_coefficients": 4, "hidden_layer_sizes": (4,), "max_epochs": 2, "random_state": 0}
-    imputer = PanelImputer(PolyODETransformer(**small)).fit(series())
+    with whole_fits():
+        imputer = PanelImputer(PolyODETransformer(**small)).fit(series())
     with few_structural_models():
         structural = StructuralForecaster().fit(series())
     encoder = Encoder()
