@@ -20,7 +20,9 @@ VENV ?= .venv
 WORKERS ?= 2
 
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+# Not compiled: that takes a minute and more on one core, and most of it is never imported.
+INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check --no-compile \
+	-c constraints.txt
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help

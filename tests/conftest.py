@@ -19,14 +19,17 @@ from tests import quick
 
 # A deadline would make a verdict depend on the load of the machine, fresh random examples
 # would make it depend on the run. (`make fuzz` tries thousands of fresh ones.)
-settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("repeatable")
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def small_fits():
-    """A third less of each: tests of what is left out, and of pages, have `whole_fits`."""
-    with quick.short_step_checks(), quick.one_population_curve():
+    """Half of each: tests of what is left out, and of pages, have `whole_fits`.
+
+    By module: doctests of the package have fits as users have them.
+    """
+    with quick.small_fits():
         yield
 
 

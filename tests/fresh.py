@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 STEPS = """
@@ -55,7 +57,23 @@ print(json.dumps(found))
 
 @cache
 def after_steps() -> dict[str, Any]:
-    """By step: the modules that are loaded then, and what else was looked at."""
+    """By step: the modules that are loaded then, and what else was looked at.
+
+    Workers of one run share the answer, which takes seven seconds.
+    """
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", os.getpid())
+    shared = Path(gettempdir(), f"after_steps_{run}.json")
+    try:
+        text = shared.read_text("utf-8")
+    except FileNotFoundError:
+        text, own = answer(), shared.with_suffix(f".{os.getpid()}")
+        own.write_text(text, "utf-8")
+        own.replace(shared)  # at once: nobody reads half of it
+        atexit.register(shared.unlink, missing_ok=True)
+    return json.loads(text)
+
+
+def answer() -> str:
     from skpolyode.forecasting import PolyODEForecaster
 
     with TemporaryDirectory() as folder:
@@ -68,4 +86,4 @@ def after_steps() -> dict[str, Any]:
             timeout=300,
         )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout

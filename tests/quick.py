@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +13,10 @@ from skpolyode.ensemble import mixed, mixed_likelihood
 from skpolyode.heads import features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import averaging
-from skpolyode.training import variance
+from skpolyode.training import loop, variance
 from skpolyode.transformers import noise, stages
 
-CHECK_STEPS = stages.CheckStepSize.run
+CHECK_STEPS, LEARN_WAVES = stages.CheckStepSize.run, stages.LearnWaves.run
 
 
 @contextmanager
@@ -42,36 +42,64 @@ def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:
     return replaced(mixed, "SETTINGS", replace(mixed.SETTINGS, n_knots=(n_knots,)))
 
 
-def short_step_checks(n_rows: int = 2, n_windows: int = 4) -> AbstractContextManager[None]:
-    """Within, steps are checked on a few windows of two rows: a third of a small fit is spared.
-
-    As many random numbers are drawn as for windows of four rows, which tests once had.
-    """
+def no_step_checks() -> AbstractContextManager[None]:
+    """Within, steps are not checked, and `step_halving_error_` is not known."""
 
     def check(self: stages.CheckStepSize, state: stages.FitState) -> None:
+        # As many random numbers are drawn as for windows of four rows, which tests once had.
         rng, panel = state.random_state, state.windows.panel
-        before = rng.get_state()
-        CHECK_STEPS(replace(self, n_rows=n_rows, n_windows=n_windows), state)
-        rng.set_state(before)
         drawn = panel[rng.permutation(panel.n_series)[: self.n_windows]]
         rng.permutation(cut_windows(drawn, 4, overlap=0).n_series)
+        state.fitted["step_halving_error_"] = float("nan")
 
     return replaced(stages.CheckStepSize, "run", check)
+
+
+def no_waves() -> AbstractContextManager[None]:
+    """Within, paths lean on no waves."""
+    return replaced(stages.LearnWaves, "run", lambda self, state: None)
+
+
+@contextmanager
+def small_fits() -> Iterator[None]:
+    """Within, fits do half of what they do outside of tests."""
+    with no_step_checks(), no_waves(), one_population_curve():
+        yield
 
 
 @contextmanager
 def whole_fits() -> Iterator[None]:
     """Within, fits do all that they do outside of tests; see `small_fits` in tests/conftest.py."""
     with (
-        replaced(mixed, "SETTINGS", mixed_likelihood.SETTINGS),
+        all_population_curves(),
         replaced(stages.CheckStepSize, "run", CHECK_STEPS),
+        replaced(stages.LearnWaves, "run", LEARN_WAVES),
     ):
         yield
+
+
+def all_population_curves() -> AbstractContextManager[None]:
+    """Within, mixed models choose from three curves, as they do outside of tests."""
+    return replaced(mixed, "SETTINGS", mixed_likelihood.SETTINGS)
 
 
 def no_stacking() -> AbstractContextManager[None]:
     """Within, fits do not learn to combine forecasts: half of the time of a small one."""
     return replaced(stages.StackForecasts, "run", lambda self, state: None)
+
+
+@contextmanager
+def until_training() -> Iterator[None]:
+    """A block whose fit ends where training would begin, for tests of what is trained on."""
+
+    class BeginsError(Exception):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise BeginsError
+
+    with suppress(BeginsError), replaced(loop.Trainer, "run", stop):
+        yield
 
 
 def early_noise_tests(fewest_epochs: int = 4) -> AbstractContextManager[None]:

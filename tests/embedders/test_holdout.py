@@ -8,6 +8,8 @@ import pytest
 
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders.holdout import FitOptions, hold_out, split_series
+from skpolyode.transformers import stages
+from tests.quick import until_training
 
 
 def series(lengths: list[int]) -> Panel:
@@ -97,32 +99,29 @@ def test_none_holds_out_nothing():
     assert len(split([99] * 9, fraction=None)[1]) == 0
 
 
-@pytest.mark.usefixtures("no_stacking")
 @pytest.mark.parametrize("lengths", [[500], [500, 600], [400] * 5])
 def test_no_validation_row_is_trained_on_and_none_is_measured(lengths, monkeypatch):
     """Neither weights nor scales learn from what validates, however series are cut."""
-    found = []
-    new_task = PolyODETransformer._new_task
+    found, make_task = [], stages.make_task
 
-    def spied(self, model, data, held_out):
-        found.append((data, held_out))
-        return new_task(self, model, data, held_out)
+    def spied(new_task, embedder, split, *rest):
+        task = make_task(new_task, embedder, split, *rest)
+        found.append((task.data, split.held_out, embedder.units.scaler))
+        return task
 
-    monkeypatch.setattr(PolyODETransformer, "_new_task", spied)
-    embedder = PolyODETransformer(
-        n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1, random_state=0
-    )
-    embedder.fit(series(lengths))
-    ((data, held_out),) = found
-    values = embedder.scaler_.inverse(data.x.double().numpy())[:, 0].round().astype(int)
-    rows = held_out[data.series].numpy()
+    monkeypatch.setattr(stages, "make_task", spied)
+    with until_training():
+        PolyODETransformer(n_coefficients=3, random_state=0).fit(series(lengths))
+    ((data, held_out, scaler),) = found
+    values = scaler.inverse(data.x.double().numpy())[:, 0].round().astype(int)
+    rows = held_out[data.series.numpy()]
     training, validating = set(values[~rows]), set(values[rows])
     assert training
     assert validating
     assert not training & validating
     assert (~held_out).sum() > len(lengths)  # they are cut
-    assert embedder.scaler_.mean[0] == pytest.approx(np.mean(sorted(training)), rel=1e-6)
-    assert embedder.scaler_.scale[0] == pytest.approx(np.std(sorted(training)), rel=1e-6)
+    assert scaler.mean[0] == pytest.approx(np.mean(sorted(training)), rel=1e-6)
+    assert scaler.scale[0] == pytest.approx(np.std(sorted(training)), rel=1e-6)
 
 
 def test_units_do_not_depend_on_what_is_held_out():

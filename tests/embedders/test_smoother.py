@@ -166,14 +166,14 @@ def test_series_do_not_depend_on_each_other(flat):
 
 def test_long_series_are_cut_without_a_trace(monkeypatch):
     """Also where a channel is rarely observed, so that stretches before the parts are long."""
-    series = panel(900, 3, 700, missing=0.6, max_gap=0.4)
-    hidden = np.random.default_rng(1).random(900) < 0.97
+    series = panel(500, 3, 400, missing=0.6, max_gap=0.4)
+    hidden = np.random.default_rng(1).random(500) < 0.97
     changed = series.values.copy()
-    changed[:900][hidden & ~np.isnan(changed[:900, 0]), 1] = np.nan
+    changed[:500][hidden & ~np.isnan(changed[:500, 0]), 1] = np.nan
     series = series.like(series.times, changed, series.offsets)
     model, cuts = embedder(strength=0.6), []
-    times = np.concatenate([np.linspace(s[0][0], s[0][-1], 400) for s in series])
-    asked = series, times, 400 * np.arange(4)
+    times = np.concatenate([np.linspace(s[0][0], s[0][-1], 200) for s in series])
+    asked = series, times, 200 * np.arange(4)
     cut = smoother.cut
 
     def recorded(panel, reach, n_rows):

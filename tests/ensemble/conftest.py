@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests import quick
+
 
 @pytest.fixture(scope="module", autouse=True)
-def all_population_curves(whole_fits):
+def all_population_curves():
     """The likelihood decides between three of them."""
+    with quick.all_population_curves():
+        yield

@@ -61,7 +61,8 @@ def trained() -> PolyODEForecaster:
         n_coefficients=6, hidden_layer_sizes=(24,), horizon=2, max_epochs=6
     )
     forecaster = PolyODEForecaster(transformer, calibration_fraction=0.4, random_state=0)
-    return forecaster.pretrain(frame(waves(40, seed=0)))
+    with quick.small_fits():
+        return forecaster.pretrain(frame(waves(40, seed=0)))
 
 
 @pytest.fixture(scope="module")

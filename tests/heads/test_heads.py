@@ -32,15 +32,8 @@ from skpolyode import (
 from skpolyode.embedders import holdout
 from skpolyode.heads import MiniRocket, base, features
 from skpolyode.heads.folds import spread_folds
-from tests.quick import few_trees, no_stacking
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with no_stacking(), few_trees():
-        yield
 
 
 def swings(n_series=30, seed=0, rates=(2.0, 3.0)):

@@ -164,7 +164,8 @@ def test_a_faulty_series_is_named_by_its_id(table, tmp_path):
 
 
 @pytest.mark.usefixtures("no_stacking")
-def test_workers_give_the_same(table, tmp_path):
+@pytest.mark.parametrize("backend", [pytest.param("loky", marks=pytest.mark.slow), "threading"])
+def test_workers_give_the_same(table, tmp_path, backend):
     source = write(table, tmp_path / "series.parquet")
     embedder = make_pipeline(
         PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1, random_state=0),
@@ -173,11 +174,10 @@ def test_workers_give_the_same(table, tmp_path):
     settings = {"channels": ["hr", "bp"], "rows_per_chunk": 12}
     embed_dataset(embedder, source, tmp_path / "one", **settings)
     one = pd.read_parquet(tmp_path / "one")
-    for backend in ("loky", "threading"):
-        with joblib.parallel_config(backend):
-            embed_dataset(embedder, source, tmp_path / backend, n_jobs=2, **settings)
-        two = pd.read_parquet(tmp_path / backend)
-        pd.testing.assert_frame_equal(two, one, check_exact=True)
+    with joblib.parallel_config(backend):
+        embed_dataset(embedder, source, tmp_path / backend, n_jobs=2, **settings)
+    two = pd.read_parquet(tmp_path / backend)
+    pd.testing.assert_frame_equal(two, one, check_exact=True)
 
 
 def test_no_more_than_a_few_chunks_are_read_ahead(table, tmp_path, monkeypatch):

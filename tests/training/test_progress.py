@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import joblib
 import pytest
 
 from skpolyode.training.progress import bar_settings
@@ -24,12 +23,10 @@ def test_a_bar_in_a_terminal_or_notebook_after_two_seconds(monkeypatch, terminal
     assert not bar_settings("auto")["disable"]
 
 
-def test_no_bar_in_workers(terminal):
+def test_no_bar_in_threads(terminal):
+    """Nor in processes: tests/transformers/test_parallel.py."""
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(bar_settings, "auto").result()["disable"]
-    with joblib.parallel_config("loky"):
-        (of_process,) = joblib.Parallel(2)([joblib.delayed(bar_settings)("auto")])
-    assert of_process["disable"]
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True), (True, True), (2, True)])

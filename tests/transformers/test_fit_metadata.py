@@ -114,6 +114,7 @@ class TestValidation:
             embedder.fit(SERIES, validation=others)
         assert not hasattr(embedder, "embedder_")
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_faulty_cells_are_not_observed(self):
         faulty, blank = ([(t, x.copy()) for t, x in OTHERS] for _ in range(2))
         faulty[0][1][2, 1], blank[0][1][2, 1] = 1e200, np.nan
@@ -138,6 +139,7 @@ class TestValidation:
         with pytest.raises(ValueError, match="the times of validation are in plain numbers"):
             small().fit(series, validation=OTHERS)
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_static_covariates(self):
         own = pd.DataFrame({"age": range(12), "ward": list("abcabcabcabc")})
         panel = Panel.from_series(SERIES, static=own)
@@ -149,6 +151,7 @@ class TestValidation:
             small().fit(panel, validation=lacking)
         small().fit(SERIES, validation=Panel.from_series(OTHERS, static=table))
 
+    @pytest.mark.usefixtures("no_stacking")
     def test_arrays(self):
         rng = np.random.default_rng(0)
         X, V = rng.normal(size=(8, 6)), rng.normal(size=(3, 6))

@@ -21,9 +21,11 @@ from skpolyode import (
     InterpolationTransformer,
     Panel,
     PanelImputer,
+    PolyODETransformer,
     SummaryStatsTransformer,
 )
 from tests import quick
+from tests.fits import train_once
 from tests.transformers.data import short_oscillators, small
 from tests.transformers.test_sklearn_checks import UNLISTED
 
@@ -32,9 +34,14 @@ LEARNED = PanelImputer(small(n_coefficients=3, max_epochs=1))
 both = pytest.mark.parametrize("imputer", [LINEAR, LEARNED], ids=["linear", "learned"])
 
 
+TRAINED: dict[bytes, bytes] = {}
+
+
 @pytest.mark.usefixtures("no_stacking")
 @parametrize_with_checks([LINEAR, LEARNED])
-def test_scikit_learn_check(estimator, check):
+def test_scikit_learn_check(estimator, check, monkeypatch):
+    if check.func is not estimator_checks.check_fit_idempotent:
+        train_once(monkeypatch, PolyODETransformer, "_fit", TRAINED)
     check(estimator)
 
 

@@ -143,15 +143,15 @@ def test_fits_with_the_parts_that_fits_may_have(monkeypatch):
         model.fit(panel[:5], validation=panel[5:])
     assert (model.interpolate_std(panel, [2.1, 7.0]).values > 0).all()
     # A long series, which is cut in windows, and in parts.
-    monkeypatch.setattr(polyode, "LONG_SERIES", 48)
-    monkeypatch.setattr(trained_model, "_PART_ROWS", 48)
-    times = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(100) * 3600, unit="s")
-    doses = Panel.from_series([(times[::7] + pd.Timedelta("20min"), np.ones(15))], time_unit="h")
+    monkeypatch.setattr(polyode, "LONG_SERIES", 24)
+    monkeypatch.setattr(trained_model, "_PART_ROWS", 24)
+    times = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(50) * 3600, unit="s")
+    doses = Panel.from_series([(times[::7] + pd.Timedelta("20min"), np.ones(8))], time_unit="h")
     long = Panel.from_series(
-        [(times, np.sin(np.arange(100)))], time_unit="h", inputs=Inputs(doses, "impulse")
+        [(times, np.sin(np.arange(50)))], time_unit="h", inputs=Inputs(doses, "impulse")
     )
-    model = PolyODETransformer(**SMALL).fit(long)
-    assert model._rows_to_cut(model.embedder_) == 48
+    model = PolyODETransformer(context=3.0, **SMALL).fit(long)
+    assert model._rows_to_cut(model.embedder_) == 24
     assert np.isfinite(model.transform(long)).all()
     assert np.isfinite(model.interpolate(long).values).all()
 

@@ -157,30 +157,33 @@ def test_datetimes():
     assert found.user_times()[0] == hours[1]
 
 
-class TestSurprises:
-    model = small(max_epochs=10).fit(SERIES)
+@pytest.fixture(scope="module")
+def trained():
+    return small(max_epochs=10).fit(SERIES)
 
-    def test_scores_of_samples_make_the_score(self):
+
+class TestSurprises:
+    def test_scores_of_samples_make_the_score(self, trained):
         panel = Panel.from_series(SERIES)
         counts = [(~np.isnan(x[1:])).sum() for _, x in panel]
-        mean = np.average(self.model.score_samples(panel), weights=counts)
-        assert mean == pytest.approx(self.model.score(panel), abs=1e-12)
+        mean = np.average(trained.score_samples(panel), weights=counts)
+        assert mean == pytest.approx(trained.score(panel), abs=1e-12)
 
-    def test_a_series_of_one_row_is_no_surprise(self):
-        assert self.model.score_samples([([0.0], [[1.0, 2.0]])]).tolist() == [0.0]
+    def test_a_series_of_one_row_is_no_surprise(self, trained):
+        assert trained.score_samples([([0.0], [[1.0, 2.0]])]).tolist() == [0.0]
 
-    def test_an_outlier_is_found(self):
+    def test_an_outlier_is_found(self, trained):
         series = [(t, x.copy()) for t, x in SERIES]
         series[7][1][3, 0] += 8.0
         with pytest.warns(UserWarning, match="series 7 .* may be a fault"):
-            assert self.model.score_samples(series).argmin() == 7
+            assert trained.score_samples(series).argmin() == 7
         with pytest.warns(UserWarning, match="series 7 .* may be a fault"):
-            errors = np.abs(self.model.residuals(series)[7].values)
+            errors = np.abs(trained.residuals(series)[7].values)
         assert np.unravel_index(np.nanargmax(errors), errors.shape)[0] in (3, 4)
 
-    def test_empty_rows(self):
+    def test_empty_rows(self, trained):
         series = [([0.0, 1.0, 2.0], [[None, None], [1.0, None], [2.0, 3.0]])]
-        found = self.model.residuals(series).values
+        found = trained.residuals(series).values
         assert np.isnan(found).tolist() == [[True, True], [True, True], [False, False]]
 
 

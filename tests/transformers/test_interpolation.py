@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 
@@ -104,6 +104,7 @@ def test_causal_paths_do_not_change_afterwards(kind, same):
     assert np.allclose(*early, rtol=1e-12, atol=1e-12) == same
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**20))
 def test_results_do_not_depend_on_batch_mates(seed):
     rng = np.random.default_rng(seed)

@@ -117,8 +117,8 @@ def swings(noise: float, n: int, n_series: int = 20) -> list[tuple[np.ndarray, n
 
 def test_noise_is_found_by_itself():
     """A filter where there is noise, of about its size, and none where there is none."""
-    assert small(max_epochs=8).fit(swings(0.0, 18, 6)).noise_ is None
-    series = swings(0.3, 24, 16)
+    assert small(max_epochs=8).fit(swings(0.0, 16, 6)).noise_ is None
+    series = swings(0.3, 18, 20)
     assert small(max_epochs=1, observations="exact").fit(swings(0.3, 9, 8)).noise_ is None
     found = small(max_epochs=8).fit(series)
     assert 0.15 < found.noise_[0] < 0.35

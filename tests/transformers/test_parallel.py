@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import joblib
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.training.progress import bar_settings
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers()
@@ -63,12 +65,17 @@ def results(fitted: GridSearchCV) -> dict[str, list]:
 
 
 @pytest.mark.usefixtures("no_stacking")
-def test_a_search_with_workers_is_the_search_without(panel):
+def test_a_search_with_workers_is_the_search_without(panel, monkeypatch):
+    """And there is no bar in workers, though somebody waits."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     y = np.arange(8.0)
     one = search(1).fit(panel, y)
     for backend in ("loky", "threading"):
         with joblib.parallel_config(backend):
             two = search(2).fit(panel, y)
+            if backend == "loky":  # with the same processes, which take seconds to start
+                (bar,) = joblib.Parallel(2)([joblib.delayed(bar_settings)("auto")])
+                assert bar["disable"]
         assert results(two) == results(one)
         assert two.predict(panel).tolist() == one.predict(panel).tolist()
 

@@ -27,7 +27,8 @@ def fitted():
 def learned():
     """Trained long enough to have learnt the oscillator."""
     train = short_oscillators(40, seed=1)
-    return small(n_coefficients=8, hidden_layer_sizes=(24,), max_epochs=20).fit(train)
+    with whole_fits():
+        return small(n_coefficients=8, hidden_layer_sizes=(24,), max_epochs=20).fit(train)
 
 
 @pytest.mark.usefixtures("no_stacking")
@@ -164,7 +165,8 @@ def interrupt_epoch(monkeypatch, number):
 def test_ctrl_c_is_raised_and_leaves_a_usable_estimator(monkeypatch):
     interrupt_epoch(monkeypatch, 2)
     transformer = small(max_epochs=9, validation_fraction=None)
-    with pytest.raises(KeyboardInterrupt, match="interrupted in epoch 2; the best weights so far"):
+    interrupted = "interrupted in epoch 2; the best weights so far"
+    with pytest.raises(KeyboardInterrupt, match=interrupted), whole_fits():
         transformer.fit(SERIES)
     assert transformer.n_epochs_ == 2
     assert len(transformer.history_) == 3

@@ -130,7 +130,7 @@ def test_set_output(fitted, kind, form):
 def test_grid_search_in_a_pipeline(form):
     X, y = form(SERIES), np.arange(12) % 2
     classifier = LogisticRegression()
-    pipeline = Pipeline([("emb", small()), ("net", classifier)])
+    pipeline = Pipeline([("emb", small(max_epochs=1)), ("net", classifier)])
     search = GridSearchCV(pipeline, {"emb__n_coefficients": [2, 4]}, cv=2)
     search.fit(X, y)
     assert search.cv_results_["mean_test_score"].shape == (2,)

@@ -25,7 +25,7 @@ def long_series(n_rows, missing=0.0, seed=0):
 
 @pytest.fixture(scope="module")
 def embedder():
-    panel = Panel.from_series([long_series(40, seed=k) for k in range(6)])
+    panel = Panel.from_series([long_series(24, seed=k) for k in range(6)])
     transformer = PolyODETransformer(n_coefficients=8, window=9.0, max_epochs=2, random_state=0)
     with few_variance_steps(), no_stacking():
         return transformer.fit(panel)
@@ -33,7 +33,7 @@ def embedder():
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_only_what_is_remembered_is_run_through(embedder, missing):
-    panel = Panel.from_series([long_series(200, missing), long_series(30, missing, seed=1)])
+    panel = Panel.from_series([long_series(120, missing), long_series(30, missing, seed=1)])
     learned = embedder.embedder_
     with torch.no_grad():
         whole = learned.exact.embed(learned.pack(panel))
@@ -99,7 +99,7 @@ def test_a_channel_that_was_never_seen_carries_its_state_from_the_beginning(embe
 
 def test_of_a_channel_that_training_never_saw_nothing_is_made_up():
     """Not even by a field that moves it, nor from what is observed of it later."""
-    panel = [(t, x * [1.0, np.nan]) for t, x in (long_series(40, seed=k) for k in range(6))]
+    panel = [(t, x * [1.0, np.nan]) for t, x in (long_series(24, seed=k) for k in range(6))]
     embedder = PolyODETransformer(n_coefficients=8, window=9.0, max_epochs=1, random_state=0)
     with pytest.warns(UserWarning, match=r"channels \['x1'\] were never observed"):
         slowly = adding_up(embedder.fit(panel))
@@ -126,23 +126,23 @@ def test_of_a_channel_that_training_never_saw_nothing_is_made_up():
 @pytest.mark.usefixtures("no_stacking")
 def test_one_long_series_is_trained_on_in_parts():
     panel = Panel.from_series([long_series(500)])
-    embedder = PolyODETransformer(n_coefficients=8, max_epochs=3, random_state=0).fit(panel)
+    embedder = PolyODETransformer(n_coefficients=8, max_epochs=2, random_state=0).fit(panel)
     assert embedder._rows_to_cut(embedder.embedder_) == 256
     # its end is held out, so that training one series stops where it no longer helps
-    assert embedder.validation_error_ < 0.5 * embedder.history_[0]["validation_error"]
+    assert embedder.validation_error_ < 0.7 * embedder.history_[0]["validation_error"]
 
 
 @pytest.fixture(scope="module")
 def whole():
     """Remembers all of series much longer than what its dynamics see."""
-    panel = Panel.from_series([long_series(450, seed=k) for k in range(2)])
+    panel, options = Panel.from_series([long_series(200)]), {"max_epochs": 1, "random_state": 0}
     with few_variance_steps(), no_stacking():
-        return PolyODETransformer(n_coefficients=8, max_epochs=1, random_state=0).fit(panel)
+        return PolyODETransformer(n_coefficients=8, context=6.0, **options).fit(panel)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.5])
 def test_the_whole_history_is_put_together_from_parts(whole, missing, monkeypatch):
-    panel = Panel.from_series([long_series(n, missing, seed=n) for n in (1000, 30, 350)])
+    panel = Panel.from_series([long_series(n, missing, seed=n) for n in (450, 30, 160)])
     learned, passes = whole.embedder_, []
     assert whole.window_ > 20 * whole.context_
     with torch.no_grad():
@@ -155,8 +155,9 @@ def test_the_whole_history_is_put_together_from_parts(whole, missing, monkeypatc
 
     monkeypatch.setattr(type(learned.exact), "run", counted)
     monkeypatch.setattr("skpolyode.embedders.trained_model._WHOLE_ROWS", 0)
+    monkeypatch.setattr("skpolyode.embedders.trained_model._PART_ROWS", 64)
     torch.testing.assert_close(learned.states(panel), expected, atol=1e-9, rtol=0)
-    assert max(passes) < 700 or missing
+    assert max(passes) < 300 or missing
 
 
 @pytest.mark.usefixtures("no_stacking")

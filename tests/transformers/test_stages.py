@@ -18,6 +18,7 @@ from skpolyode.panel.select import keep_rows
 from skpolyode.transformers.stages import LearnWaves, _ratio
 from tests.transformers.data import short_oscillators, small
 
+pytestmark = pytest.mark.usefixtures("whole_fits")
 SERIES = short_oscillators(12)
 
 

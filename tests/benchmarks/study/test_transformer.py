@@ -17,7 +17,7 @@ from tests.transformers.data import oscillators, small
 from tests.transformers.test_polyode_long import long_series
 from tests.transformers.test_polyode_measures import drifting
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_fits")]
 
 SERIES = oscillators(4, length=1.5)
 STEP = 0.03
