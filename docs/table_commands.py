@@ -87,6 +87,7 @@ TABLES = {
         full="--jobs 2",
         quick="--quick --rows PolyODE --output {folder}",
     ),
+    "paper_hyperparameters": Table("paper.hyperparameters"),
     "solvers": Table("paper.solvers", quick="--quick --output {folder}"),
     "forecasts": Table("forecasting", quick="--sets lynx --seeds 0"),
     "horizons": Table(
