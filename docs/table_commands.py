@@ -87,11 +87,6 @@ TABLES = {
         full="--jobs 2",
         quick="--quick --rows PolyODE --output {folder}",
     ),
-    "paper_printed": Table(
-        "paper.printed",
-        full="--jobs 1 --seeds 1",
-        quick="--quick --rows 'HiPPO legt' --output {folder}",
-    ),
     "paper_through_time": Table(
         "paper.through_time",
         full="--jobs 1 --seeds 1",

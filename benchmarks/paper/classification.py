@@ -76,15 +76,19 @@ def own_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str])
     ]
 
 
-def main(
-    description: str = __doc__,
-    write: Report = report,
-    rows: Sequence[str] = (),
-    full: Size = FULL,
-    protocols: Sequence[str] = PROTOCOLS,
+def main(argv: Sequence[str] | None = None) -> None:
+    run(__doc__, report, list(all_rows()), FULL, PROTOCOLS, argv)
+
+
+def run(
+    description: str,
+    write: Report,
+    rows: list[str],
+    full: Size,
+    protocols: Sequence[str],
+    argv: Sequence[str] | None,
 ) -> None:
-    """Compute the cells that a report needs and print it; of all rows, unless some are named."""
-    rows = list(rows or all_rows())
+    """Compute the cells that a report needs, and print it."""
     options = parser(description, n_jobs=2, rows=rows)
     options.add_argument("--seeds", type=int, default=full.n_seeds, help="(%(default)s)")
     options.add_argument(
@@ -93,7 +97,7 @@ def main(
     options.add_argument(
         "--rates", type=int, default=full.n_rates, help="lowest ones (%(default)s)"
     )
-    arguments = options.parse_args()
+    arguments = options.parse_args(argv)
     full = full._replace(
         n_seeds=arguments.seeds, n_rates=arguments.rates, n_sibling_seeds=arguments.sibling_seeds
     )

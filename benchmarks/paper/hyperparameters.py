@@ -8,7 +8,9 @@ signatures and from what the rows of `benchmarks.paper` change.
 
 from __future__ import annotations
 
+import argparse
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import paper_recipe
@@ -63,5 +65,10 @@ def table() -> list[str]:
     return lines
 
 
-if __name__ == "__main__":
+def main(argv: Sequence[str] | None = None) -> None:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args(argv)
     print("\n".join(table()))
+
+
+if __name__ == "__main__":
+    main()

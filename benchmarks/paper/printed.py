@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.lines import heading, line
-from benchmarks.paper.cells import FULL, Cell, Setting
-from benchmarks.paper.classification import main
+from benchmarks.paper.cells import FULL, PROTOCOLS, Cell, Setting
+from benchmarks.paper.classification import run
 from benchmarks.paper.rows import POLYODE
 from benchmarks.paper.store import Store
 from benchmarks.paper.tables import Number, Summary, folded, published, summarise
@@ -65,5 +65,9 @@ def table(summary: Summary, chosen: Sequence[Setting], printed: dict[str, str]) 
     return lines
 
 
+def main(argv: Sequence[str] | None = None) -> None:
+    run(__doc__, report, list(ROWS), FULL._replace(n_rates=1), PROTOCOLS[:1], argv)
+
+
 if __name__ == "__main__":
-    main(__doc__, report, ROWS, FULL._replace(n_rates=1), ["paper-code"])
+    main()

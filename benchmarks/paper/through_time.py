@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.lines import heading, line
-from benchmarks.paper.cells import FULL, Cell, Setting
-from benchmarks.paper.classification import main
+from benchmarks.paper.cells import FULL, PROTOCOLS, Cell, Setting
+from benchmarks.paper.classification import run
 from benchmarks.paper.metrics import AGES, HORIZONS
 from benchmarks.paper.rows import all_rows
 from benchmarks.paper.store import Store
@@ -84,5 +84,9 @@ def ahead(summary: Summary, setting: Setting, rows: Sequence[str]) -> list[str]:
     return lines
 
 
+def main(argv: Sequence[str] | None = None) -> None:
+    run(__doc__, report, list(ROWS), FULL._replace(n_rates=1), PROTOCOLS[:1], argv)
+
+
 if __name__ == "__main__":
-    main(__doc__, report, ROWS, FULL._replace(n_rates=1), ["paper-code"])
+    main()
