@@ -23,6 +23,9 @@ from skpolyode.memory import legt_matrices
 from skpolyode.panel import Panel, series_index
 
 STEP_SIZE = 0.05
+WIDTH = 32
+BATCH_SIZE = 128
+LEARNING_RATE = 1e-3
 
 
 class Recipe(nn.Module):
@@ -33,7 +36,8 @@ class Recipe(nn.Module):
         self.shape = n_channels, n_coefficients
         size = n_channels * (1 + n_coefficients)
         self.net = nn.Sequential(
-            nn.Linear(size, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, size)
+            *(nn.Linear(size, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU()),
+            nn.Linear(WIDTH, size),
         )
         A, B = legt_matrices(n_coefficients)
         self.register_buffer("A_T", torch.tensor(A.T / window, dtype=torch.float32))
@@ -97,11 +101,11 @@ def train(
 ) -> Iterator[tuple[float, float]]:
     """Yield (seconds of training, validation MSE) after each epoch."""
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
     seconds = 0.0
     for _ in range(n_epochs):
         start = time.perf_counter()
-        for batch in torch.randperm(len(training[0]), generator=generator).split(128):
+        for batch in torch.randperm(len(training[0]), generator=generator).split(BATCH_SIZE):
             x, mask = training[0][batch], training[1][batch]
             optimizer.zero_grad()
             prediction, _ = model.run(grid, x, mask)

@@ -172,6 +172,21 @@ def reconstruction_mse(
     estimator: Any, panel: Panel, targets: Panel, scale: np.ndarray, window: float
 ) -> float:
     """MSE of what the memory of each series says about the values of `targets` in its window."""
+    return float(np.nanmean(past_errors(estimator, panel, targets, scale, window).squares))
+
+
+class PastErrors(NamedTuple):
+    """Squared errors (Q, D) at Q times, their series (Q,) and times (Q,) before its end."""
+
+    squares: np.ndarray
+    series: np.ndarray
+    ages: np.ndarray
+
+
+def past_errors(
+    estimator: Any, panel: Panel, targets: Panel, scale: np.ndarray, window: float
+) -> PastErrors:
+    """Errors of what is read back at the times of `targets` in the window of each series."""
     starts, ends = panel.times[panel.offsets[:-1]], panel.times[panel.offsets[1:] - 1]
     start, end = (np.repeat(edge, targets.lengths) for edge in (starts, ends))
     inside = (targets.times >= start) & (targets.times > end - window) & (targets.times <= end)
@@ -179,4 +194,5 @@ def reconstruction_mse(
     times = np.split(targets.times[inside], counts.cumsum()[:-1])
     asked = np.flatnonzero(counts)
     rebuilt = estimator.reconstruct(panel[asked], [times[i] for i in asked]).values
-    return float(np.nanmean(((rebuilt - targets.values[inside]) / scale) ** 2))
+    squares = ((rebuilt - targets.values[inside]) / scale) ** 2
+    return PastErrors(squares, np.repeat(asked, counts[asked]), (end - targets.times)[inside])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import time
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -99,12 +100,12 @@ def embed_seconds(estimator, panel) -> float:
     return min(times[1:])
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--recipe-epochs", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--n-series", type=int, default=1000)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     rows = []
     for seed in range(arguments.seeds):
         data = make_lorenz63(arguments.n_series, rate=0.3, protocol="paper-code", random_state=seed)

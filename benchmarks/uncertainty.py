@@ -26,7 +26,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -119,13 +119,13 @@ def measure(name: str, n_series: int, noise: float, seed: int) -> Iterator[str]:
         print(f"{name} {seed} {label}: {seconds}", file=sys.stderr)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sets", nargs="+", default=["lorenz63"], choices=SETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--n-series", type=int, default=600)
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     columns = "rmse", "Pearson", "ranks", "ceiling", "within"
     print("\n".join(heading(["set, seed", *columns])))
     for name in options.sets:

@@ -87,6 +87,12 @@ TABLES = {
         full="--jobs 2",
         quick="--quick --rows PolyODE --output {folder}",
     ),
+    "paper_through_time": Table(
+        "paper.through_time",
+        full="--jobs 1 --seeds 1",
+        quick="--quick --rows 'last value' --output {folder}",
+    ),
+    "paper_hyperparameters": Table("paper.hyperparameters"),
     "solvers": Table("paper.solvers", quick="--quick --output {folder}"),
     "forecasts": Table("forecasting", quick="--sets lynx --seeds 0"),
     "horizons": Table(

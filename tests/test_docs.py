@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import skpolyode
+from benchmarks.paper import hyperparameters
 from tests.quick import few_trees, few_variance_steps, no_stacking, whole_fits
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +30,7 @@ RUNS += [pytest.param(page, "one", id=page.name) for page in PAGES if page.name 
 sys.path.insert(0, str(ROOT / "docs"))
 names = ("outputs", "table_commands", "diagrams", "benchmark_summary", "transformer_matrix")
 outputs, tables, diagrams, summary, matrix = map(importlib.import_module, names)
+pictures = importlib.import_module("paper_pictures")
 sys.path.pop(0)
 
 
@@ -230,6 +232,14 @@ def test_tables_from_other_files_are_those_of_their_scripts() -> None:
     written = {path.stem: path.read_text("utf-8") for path in FILES}
     assert written["summary"] == summary.summary()
     assert written["transformers"] == matrix.matrix()
+    assert written["paper_hyperparameters"].endswith("\n".join(["", *hyperparameters.table(), ""]))
+
+
+def test_solvers_are_compared_by_the_seconds_of_an_epoch() -> None:
+    seconds = pictures.solver_seconds()
+    assert seconds["dopri5"] == (149 / 6, 23286 / 250)
+    assert seconds["euler, 0.05"] == (0, 816 / 250)  # it diverges here
+    assert "rk4, 0.5" not in seconds
 
 
 def test_a_task_is_compared_with_the_best_of_the_others(

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
+from benchmarks.paper.backward import Backward
+from benchmarks.paper.metrics import horizon_metrics, past_metrics
 from benchmarks.paper.rows import all_rows, with_past
 from benchmarks.paper.truth import with_truth
 from benchmarks.protocol import PAPER_WINDOW, reverse_reconstruction
@@ -75,10 +77,13 @@ class Cell:
         results["label_regression_mse"] = row.label_regression_mse(embedding, data, self.seed)
         limits = {"window": PAPER_WINDOW, **self.size.limits}
         if (reader := with_past(estimator, train, self.seed, **limits)) is not None:
-            errors = reverse_reconstruction(reader, data)
-            results["reverse_observed_mse"], results["reverse_held_out_mse"] = errors
+            results["reverse_observed_mse"] = reverse_reconstruction(reader, data).observed
+            results |= past_metrics(reader, data, "reverse_held_out")
+        if row.has_field:
+            results |= past_metrics(Backward(estimator), data, "reverse_backward")
         if hasattr(estimator, "score"):
             results["forecasting_mse"] = -float(estimator.score(test))
+            results |= horizon_metrics(estimator, data)
         return results
 
     def _estimator(self) -> Any:

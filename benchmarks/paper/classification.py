@@ -13,10 +13,19 @@ DIR/cells.jsonl (DIR is --output): an interrupted run continues where it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks.paper.beside import beside_paths, beside_the_paper, compared
-from benchmarks.paper.cells import FULL, QUICK, Cell, Setting, cells, settings
+from benchmarks.paper.cells import (
+    FULL,
+    PROTOCOLS,
+    QUICK,
+    Cell,
+    Setting,
+    Size,
+    cells,
+    settings,
+)
 from benchmarks.paper.rows import POLYODE, all_rows
 from benchmarks.paper.runner import make_table, parser
 from benchmarks.paper.store import Store
@@ -29,6 +38,9 @@ TRAINED = (
     ("Trained models: the past at held-out times", "reverse_held_out_mse", 4, False),
     ("Trained models: AUC of the label", "auc", 3, True),
 )
+
+
+Report = Callable[[Sequence[Cell], Store, Sequence[Setting], Sequence[str]], list[str]]
 
 
 def report(
@@ -64,24 +76,36 @@ def own_tables(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str])
     ]
 
 
-def main() -> None:
-    rows = list(all_rows())
-    options = parser(__doc__, n_jobs=2, rows=rows)
-    options.add_argument("--seeds", type=int, default=FULL.n_seeds, help="(%(default)s)")
+def main(argv: Sequence[str] | None = None) -> None:
+    run(__doc__, report, list(all_rows()), FULL, PROTOCOLS, argv)
+
+
+def run(
+    description: str,
+    write: Report,
+    rows: list[str],
+    full: Size,
+    protocols: Sequence[str],
+    argv: Sequence[str] | None,
+) -> None:
+    """Compute the cells that a report needs, and print it."""
+    options = parser(description, n_jobs=2, rows=rows)
+    options.add_argument("--seeds", type=int, default=full.n_seeds, help="(%(default)s)")
     options.add_argument(
-        "--sibling-seeds", type=int, default=FULL.n_sibling_seeds, help="(%(default)s)"
+        "--sibling-seeds", type=int, default=full.n_sibling_seeds, help="(%(default)s)"
     )
     options.add_argument(
-        "--rates", type=int, default=FULL.n_rates, help="lowest ones (%(default)s)"
+        "--rates", type=int, default=full.n_rates, help="lowest ones (%(default)s)"
     )
-    arguments = options.parse_args()
-    full = FULL._replace(
+    arguments = options.parse_args(argv)
+    full = full._replace(
         n_seeds=arguments.seeds, n_rates=arguments.rates, n_sibling_seeds=arguments.sibling_seeds
     )
     size = QUICK if arguments.quick else full
-    chosen, rows = settings(size), arguments.rows or rows
+    chosen = [setting for setting in settings(size) if setting.protocol in protocols]
+    rows = arguments.rows or rows
     jobs = list(cells(size, chosen, rows))
-    make_table(jobs, lambda store: report(jobs, store, chosen, rows), arguments)
+    make_table(jobs, lambda store: write(jobs, store, chosen, rows), arguments)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ Each process holds the file's tables in memory, several GB.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.paper.cells import FULL, QUICK, Setting
@@ -42,13 +43,14 @@ def main(
     setting: Setting = MIMIC,
     description: str = __doc__,
     path: str = "all_hourly_data.h5",
+    argv: Sequence[str] | None = None,
 ) -> None:
     """Compute the table of a data set, which is read from the user's own copy."""
     rows = [name for name, row in all_rows().items() if not row.sees_truth]
     options = parser(description, n_jobs=1, rows=rows)
     options.add_argument("--path", type=Path, required=True, help=path)
     options.add_argument("--seeds", type=int, help="splits")
-    arguments = options.parse_args()
+    arguments = options.parse_args(argv)
     rows = arguments.rows or rows
     size, n_stays = (QUICK, N_QUICK) if arguments.quick else (FULL, None)
     cells = [

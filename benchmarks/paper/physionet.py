@@ -11,8 +11,15 @@ https://physionet.org/content/challenge-2012. Variables, hours, coefficients and
 
 from __future__ import annotations
 
-from benchmarks.paper.mimic import main
+from collections.abc import Sequence
+
+from benchmarks.paper import mimic
 from benchmarks.paper.mimic_cells import PHYSIONET
 
+
+def main(argv: Sequence[str] | None = None) -> None:
+    mimic.main(PHYSIONET, __doc__, "folder with set-a and Outcomes-a.txt", argv)
+
+
 if __name__ == "__main__":
-    main(PHYSIONET, __doc__, "folder with set-a and Outcomes-a.txt")
+    main()

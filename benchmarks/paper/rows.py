@@ -20,17 +20,17 @@ from benchmarks.protocol import label_auc, label_regression_mse
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.siblings import PastDecoder
+from skpolyode.siblings.base import DrivenCell
 from skpolyode.transformers import InterpolationTransformer
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
 CEILING = "truth, all times"
 POLYODE = "PolyODE"
-# The embedding of the paper is the coefficients alone; no other parameter leaves its default.
-PARAMETERS: dict[str, dict[str, Any]] = {
-    POLYODE: {"embedding": "coefficients"},
-}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    # The embedding of the paper is the coefficients alone; no other parameter leaves its default.
+    # From the learned state a decoder reads the past, as from the states of other models.
+    POLYODE: {"": {"embedding": "coefficients"}, "state": {"embedding": "state"}},
     "Interpolation": {
         "constant": {"kind": "constant"},
         "linear": {"kind": "linear"},
@@ -93,7 +93,12 @@ class Row:
     @property
     def is_sibling(self) -> bool:
         """Whether it is another model that is trained, which takes most of the time."""
-        return issubclass(self.kind, NeuralTransformer) and self.name != POLYODE
+        return issubclass(self.kind, NeuralTransformer) and not self.name.startswith(POLYODE)
+
+    @property
+    def has_field(self) -> bool:
+        """Whether its dynamics follow a vector field, which can be run backward."""
+        return self.name == POLYODE or issubclass(getattr(self.kind, "model", object), DrivenCell)
 
     def _is_boosted(self) -> bool:
         return self.name in BOOSTED
@@ -102,9 +107,10 @@ class Row:
 def with_past(estimator: BaseEstimator, training: Panel, seed: int, **shared: Any) -> Any:
     """What reads the past of a fitted estimator's series, or None.
 
-    That is itself, or, of a neural model without a memory, a decoder of its frozen features.
+    That is itself, or, of a neural model that embeds without coefficients, a decoder of its frozen
+    features.
     """
-    if hasattr(estimator, "reconstruct"):
+    if hasattr(estimator, "reconstruct") and getattr(estimator, "embedding", "") != "state":
         return estimator
     if not isinstance(estimator, NeuralTransformer):
         return None
@@ -135,4 +141,4 @@ def _transformer_rows() -> Iterator[Row]:
             continue
         name = exported.removesuffix("Transformer")
         for variant, parameters in VARIANTS.get(name, {"": {}}).items():
-            yield Row(f"{name} {variant}".strip(), kind, PARAMETERS.get(name, {}) | parameters)
+            yield Row(f"{name} {variant}".strip(), kind, parameters)

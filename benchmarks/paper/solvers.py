@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from math import factorial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -246,12 +247,12 @@ def markdown(rows: Rows) -> str:
     return "\n".join([*heading([*rows[0]]), *(line([*map(str, row.values())]) for row in rows)])
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=["table", "memory", "spectrum"])
     parser.add_argument("--output", type=Path, default=Path("demo_output"))
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     arguments.output.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     scale = QUICK if arguments.quick else FULL

@@ -193,7 +193,7 @@ class PolyODE(ScanModel):
         return Prediction(state["z"][:, self.signals])
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
-        """Coefficients (n, D, M), and signal and recent past (n, D, 1 + N) as after a reset.
+        """Coefficients (n, D, M), signal and recent past (n, D, 1 + N) as after a reset, w (n, H).
 
         All channels of that state are as after a reset: the hidden copy of a channel that was not
         observed for long has drifted, its memory has not. Next to coefficients of a longer history
@@ -202,10 +202,11 @@ class PolyODE(ScanModel):
         """
         signal = state["z"][:, self.signals, None]
         hidden = torch.cat([signal, state["c"].to(signal.dtype)], dim=-1)
+        learned = {"state": self.split(state["z"])[1][:, : self.parts[1]]} if self.parts[1] else {}
         if self.history is None:
-            return {"coefficients": state["c"], "hidden": hidden}
+            return {"coefficients": state["c"], "hidden": hidden} | learned
         share = (self.memory.window / self.history.window) ** 0.5
-        return {"coefficients": state["history"], "hidden": share * hidden}
+        return {"coefficients": state["history"], "hidden": share * hidden} | learned
 
     def run_block(
         self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None = None

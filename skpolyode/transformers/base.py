@@ -230,6 +230,9 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
     def reconstruct(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Read the past of series out of their memory at the last observation.
 
+        The path that `PolyODETransformer` remembers is what was known then: an observation corrects
+        it back to the one before, and it is not smoothed, as that of `interpolate` is.
+
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array

@@ -49,6 +49,7 @@ _BLOCKS = {
     "coefficients": ("coefficients",),
     "coefficients_std": ("coefficients", "std"),
     "hidden": ("hidden",),
+    "state": ("state",),
 }
 
 
@@ -94,9 +95,10 @@ class PolyODETransformer(UncertainTransformer):
         which see only the signal and the memory.
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths of the network's hidden layers. Raise them for many channels and much data.
-    embedding : {"full", "coefficients", "hidden", "coefficients_std"}, default="full"
+    embedding : {"full", "coefficients", "hidden", "state", "coefficients_std"}, default="full"
         What `transform` returns. "coefficients": the coefficients. "hidden": the state from which
         the dynamics would continue (the signal and the memory of the context). "full": both.
+        "state": the learned state, `hidden_size` numbers that the dynamics carry beside them.
         "coefficients_std": the coefficients, then those of the standard deviation of the path (see
         `reconstruct_std`).
     observations : {"auto", "exact", "noisy"}, default="auto"
@@ -338,6 +340,11 @@ class PolyODETransformer(UncertainTransformer):
     ) -> nn.GRUCell | None:
         """What updates the learned state; None without one."""
         if not self._state_size:
+            if "state" in _BLOCKS[self.embedding]:
+                raise ValueError(
+                    "embedding='state' is the learned state, which hidden_size=0 omits: choose a "
+                    "larger hidden_size, such as the default 32, or another embedding."
+                )
             return None
         return drawn(nn.GRUCell, 3 * n_channels + n_static, self._state_size, generator=generator)
 
@@ -383,8 +390,8 @@ class PolyODETransformer(UncertainTransformer):
     def _check_invertible(self) -> None:
         if "coefficients" not in self.embedder_.blocks:
             raise ValueError(
-                "embedding='hidden' holds no coefficients to invert; use embedding='full' or "
-                "'coefficients'."
+                f"embedding={self.embedding!r} holds no coefficients to invert; use "
+                "embedding='full' or 'coefficients'."
             )
 
     def _channel_features(self) -> list[list[str]]:
@@ -394,7 +401,8 @@ class PolyODETransformer(UncertainTransformer):
             "hidden": ["signal", *(f"h{n}" for n in range(recent.n_coefficients))],
             "std": [f"s{n}" for n in range(past.n_coefficients)],
         }
-        return [names[block] for block in self.embedder_.blocks]
+        return [names[block] for block in self.embedder_.blocks if block in names]
 
     def _series_features(self) -> list[str]:
-        return self.embedder_.past.features
+        n_learned = self.embedder_.model.parts[1] if "state" in self.embedder_.blocks else 0
+        return [*(f"w{n}" for n in range(n_learned)), *self.embedder_.past.features]

@@ -14,6 +14,7 @@ import skpolyode.transformers
 from benchmarks.paper import runner
 from benchmarks.paper.beside import beside_paths, beside_the_paper, compared
 from benchmarks.paper.cells import QUICK, Cell, Setting, Size, cells, settings, with_clock
+from benchmarks.paper.metrics import HORIZONS
 from benchmarks.paper.mimic_cells import MimicCell
 from benchmarks.paper.rows import all_rows
 from benchmarks.paper.simple import ChannelMean, LastValue
@@ -54,9 +55,13 @@ def test_cell_of_every_row(name):
     kind = all_rows()[name].kind
     if getattr(kind, "has_coefficients", True) or forecasts(name):
         expected |= {"reverse_observed_mse", "reverse_held_out_mse"}
+    if all_rows()[name].has_field:
+        expected |= {"reverse_backward_mse"}
     if forecasts(name):
-        expected |= {"forecasting_mse"}
-    assert set(results) == expected
+        expected |= {"forecasting_mse", *(f"forecast_{end}_mse" for end in HORIZONS)}
+    if issubclass(kind, NeuralTransformer):
+        expected |= {f"free_run_{end}_mse" for end in HORIZONS}
+    assert {metric for metric in results if "median" not in metric} == expected
     assert np.isfinite(list(results.values())).all()
 
 

@@ -101,6 +101,31 @@ def test_embeddings(fitted, embedding, n_features):
 
 
 @pytest.mark.usefixtures("no_stacking")
+def test_the_learned_state_is_an_embedding(fitted):
+    transformer = small(embedding="state").fit(SERIES)
+    n_learned = transformer.hidden_size
+    names = [f"w{n}" for n in range(n_learned)]
+    assert transformer.get_feature_names_out().tolist() == names
+    Z = transformer.transform(SERIES)
+    z = fitted.embedder_.states(Panel.from_series(SERIES))["z"]
+    assert_same_but_for_rounding(Z, z[:, -n_learned:].numpy())
+    stream = transformer.stream(len(SERIES))
+    for i, (times, values) in enumerate(SERIES):
+        stream.update(times, values, [i] * len(times))
+    np.testing.assert_allclose(stream.embedding(), Z, atol=1e-10)
+    past = transformer.reconstruct(SERIES).values
+    np.testing.assert_allclose(past, fitted.reconstruct(SERIES).values, rtol=1e-6, atol=1e-9)
+    with pytest.raises(ValueError, match="embedding='state' holds no coefficients"):
+        transformer.inverse_transform(Z)
+
+
+@pytest.mark.parametrize("measure", ["legt", "legs"])
+def test_a_model_without_a_learned_state_does_not_embed_by_it(measure):
+    with pytest.raises(ValueError, match=r"embedding='state' is the learned state.*hidden_size=0"):
+        small(embedding="state", hidden_size=0, measure=measure).fit(SERIES)
+
+
+@pytest.mark.usefixtures("no_stacking")
 def test_feature_names_say_channel_and_part():
     names = small(n_coefficients=2).fit(frames()).get_feature_names_out().tolist()
     coefficients = ["a_c0", "a_c1", "b_c0", "b_c1"]
