@@ -6,7 +6,7 @@ how large errors will be. Values are in standard deviations from the mean of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
@@ -74,7 +74,7 @@ class _Errors:
         return quantile * float(few / all_of_them)
 
 
-@saved(errors="D", scale="D", paths="D", centre="D")
+@saved(errors="D", scale="D", paths="D", centre="D", around="D")
 @dataclass(frozen=True)
 class Calibration(FollowsSpread):
     """Half widths of prediction intervals, by channel and lead.
@@ -99,13 +99,17 @@ class Calibration(FollowsSpread):
     paths : ErrorPaths or None, default=None
         Whole courses of the same errors; None if they are not of forecasts from some origins.
     centre : ErrorCentre, default=ErrorCentre()
-        What forecasts usually miss by, which samples are around; nothing by default.
+        What forecasts usually miss by, which these errors are around; nothing by default.
+    around : Calibration or None, default=None
+        The same around what forecasts usually miss by, if they do, for samples: these are better
+        so, and symmetric intervals of skewed values are not.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
     scale: ErrorScale | None = None
     paths: ErrorPaths | None = None
     centre: ErrorCentre = field(default_factory=ErrorCentre)
+    around: Calibration | None = None
 
     @classmethod
     def learn(
@@ -123,14 +127,20 @@ class Calibration(FollowsSpread):
         They are multiples of the errors that were expected, of some `series` (M,) for some `times`
         (M,); None if each is of a different one. With the `signs` (M, D, S) of errors, half
         widths adapt to them. With the `origin` (M,) of each, errors are kept as paths, too. With
-        the `forecasts` (M, D), they are kept around what is usual of them. A channel without any
+        the `forecasts` (M, D), samples are around what is usual of errors. A channel without any
         errors gets a single one of 1: its forecast is then worth no more than is expected.
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
-        scale, centre = None, ErrorCentre()
         if forecasts is not None:
-            centre, wrong = centred(forecasts, wrong, leads, series)
+            centre, missed = centred(forecasts, wrong, leads, series)
+            about = series, times, signs
+            if not any(centre.usual):
+                return cls.learn(leads, wrong, *about, origin)
+            around = replace(cls.learn(leads, missed, *about, origin), centre=centre)
+            found = replace(cls.learn(leads, wrong, *about), paths=around.paths)
+            return replace(found, around=replace(around, paths=None))
+        scale = None
         if signs is not None:
             scales = cross_fitted_scales(signs, wrong, leads, series)
             if scales is not None:
@@ -150,7 +160,7 @@ class Calibration(FollowsSpread):
         paths = None
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
-        return cls(tuple(errors), scale, paths, centre)
+        return cls(tuple(errors), scale, paths)
 
     def half_widths(
         self, leads: np.ndarray, level: float, signs: np.ndarray | None = None
@@ -159,15 +169,25 @@ class Calibration(FollowsSpread):
 
         They are multiples of the errors that are expected, and never fall with the lead: the
         quantiles of the bins are pooled where they do. They are those of usual errors, or of
-        some `signs` (Q, D, S) of them.
+        some `signs` (Q, D, S) of them. Before the first time that paths are known at, they shrink.
         """
         widths = np.empty(leads.shape)
         for j, bins in enumerate(self.errors):
             rising = self._rising(j, level)
             widths[:, j] = np.interp(leads[:, j], [own.lead for own in bins], rising)
+        widths *= self._growth(leads)
         if self.scale is None or signs is None:
             return widths
         return widths * self.scale.at(signs)
+
+    def _growth(self, leads: np.ndarray) -> np.ndarray | float:
+        """Share of errors at leads: they grow as those of a random walk to where paths begin."""
+        return 1.0 if self.paths is None else np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
+
+    def quantile(self, ahead: Ahead, alpha: float) -> np.ndarray:
+        """Quantile (Q, D) of what is to come, in standard deviations."""
+        widths = self.half_widths(ahead.leads, abs(2 * alpha - 1), ahead.signs)
+        return ahead.values + np.sign(alpha - 0.5) * ahead.expected * widths
 
     def _rising(self, channel: int, level: float) -> np.ndarray:
         """Half widths (n_bins,) of one channel at the leads of its errors."""
@@ -183,7 +203,9 @@ class Calibration(FollowsSpread):
         return None if self.paths is None else self.paths.draw(n_samples, rng)
 
     def known_between(self) -> tuple[float, float]:
-        """First and last time since an origin of the error paths."""
+        """First and last time since an origin of the error paths; all times of none."""
+        if self.paths is None:
+            return 0.0, np.inf
         return float(self.paths.since[0]), float(self.paths.since[-1])
 
     def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
@@ -208,18 +230,18 @@ class Calibration(FollowsSpread):
         forecast at, errors shrink as those of a random walk do, to none where a channel was
         observed.
         """
-        leads = ahead.leads[:, channel]
+        leads, around = ahead.leads[:, channel], self.around or self
         scores = self.paths.at(ahead.leads.min(axis=1), drawn, channel)
-        rising = self._table[channel]
-        low, high, share = between(leads, [own.lead for own in self.errors[channel]])
+        rising = around._table[channel]
+        low, high, share = between(leads, [own.lead for own in around.errors[channel]])
         table = (1 - share) * rising[low] + share * rising[high]  # (Q, n_scores)
         place = np.minimum(np.abs(scores) / _SCORES[1], len(_SCORES) - 1.001)
         low = place.astype(np.int64)
         own = [np.take_along_axis(table, low + k, axis=1) for k in (0, 1)]
         errors = np.copysign(own[0] + (place - low) * (own[1] - own[0]), scores)
         values, expected = ahead.values[:, channel], ahead.expected[:, channel]
-        size = expected * np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
-        if self.scale is not None:
-            size = size * self.scale.at(ahead.signs)[:, channel]
-        usual = values + expected * self.centre.at(channel, values, leads)
+        size = expected * self._growth(leads)
+        if around.scale is not None:
+            size = size * around.scale.at(ahead.signs)[:, channel]
+        usual = values + expected * around.centre.at(channel, values, leads)
         return usual[:, None] + size[:, None] * errors

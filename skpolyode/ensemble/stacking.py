@@ -41,7 +41,6 @@ from skpolyode.ensemble.weights import (
     weights_between,
     without_optimism,
 )
-from skpolyode.futures.continued import Ahead
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.saving.codec import register_as, saved
@@ -299,17 +298,16 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     return result
 
 
-def calibrate(backtest: Backtest, unit: float, is_skewed: bool = False) -> Calibration:
+def calibrate(backtest: Backtest, unit: float) -> Calibration:
     """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
 
-    Weights that judge a forecast are learned from other folds. Errors that may be skewed are kept
-    around what is usual: that is better for samples, and worse for symmetric intervals.
+    Weights that judge a forecast are learned from other folds.
     """
     forecasts = cross_fitted(backtest)
     wrong = backtest.actual - without_optimism(forecasts, backtest)
     columns = backtest.leads * unit, wrong / backtest.expected
     about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
-    return Calibration.learn(*columns, *about, forecasts if is_skewed else None)
+    return Calibration.learn(*columns, *about, forecasts)
 
 
 class LateCalibration(FollowsSpread):
@@ -334,25 +332,15 @@ class LateCalibration(FollowsSpread):
         backtest = self._backtest
         if backtest is not None:
             with one_thread():  # as in a fit
-                self._learned = calibrate(backtest, self._unit, is_skewed=True)
+                self._learned = calibrate(backtest, self._unit)
             self._backtest = None  # only now: another thread may ask, too
         return self._learned
 
-    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
+    def __getattr__(self, name: str) -> Any:
         """As of `Calibration`."""
-        return self.learned.draw(n_samples, rng)
-
-    def known_between(self) -> tuple[float, float]:
-        """As of `Calibration`."""
-        return self.learned.known_between()
-
-    def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
-        """As of `Calibration`."""
-        return self.learned.n_independent(leads, channel)
-
-    def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
-        """As of `Calibration`."""
-        return self.learned.sample(ahead, drawn, channel)
+        if name.startswith("_"):  # a copy asks before there is anything
+            raise AttributeError(name)
+        return getattr(self.learned, name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what is known of errors, and no backtest."""

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.forecasting.forecaster import PolyODEForecaster
+from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.query import read_leads, split_at
 from skpolyode.panel.selection import align_to_fit
@@ -72,7 +73,7 @@ def evaluate_forecasts(
     ----------
     forecaster : PolyODEForecaster, or any object with a method ``forecast(panel, times)``
         A trained forecaster or transformer is used as it is. Of one that is not trained, a clone is
-        trained on the first parts. A transformer has no quantiles. `times` is a list with those of
+        trained on the first parts. `times` is a list with those of
         each series, numbers or datetimes as the panel has them.
     panel : Panel, list of (times, values), list of DataFrames, or array
         The series.
@@ -133,7 +134,7 @@ def evaluate_forecasts(
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
     quantiles = {alpha: own.values for alpha, own in quantiles.items()}
     # A second look at the same series would take as long, and warn of them again.
-    known = isinstance(trained, PolyODEForecaster) and levels
+    known = isinstance(trained, SamplesFutures) and levels
     mean = quantiles[0.5] if known else trained.forecast(past, times).values
     forecasts = _Compared(future.values, mean, quantiles)
     errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
@@ -157,7 +158,7 @@ def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
     if of_quantiles and not hasattr(forecaster, "forecast_quantiles"):
         raise ValueError(
             f"metrics {of_quantiles} need quantiles, but {type(forecaster).__name__} has no "
-            "forecast_quantiles; leave them out or use PolyODEForecaster."
+            "forecast_quantiles; leave them out or use PolyODETransformer."
         )
     if not hasattr(forecaster, "forecast"):
         raise TypeError(

@@ -10,7 +10,7 @@ from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.errors import check_share, check_shares
+from skpolyode.errors import check_share
 from skpolyode.forecasting.engine import Answers, Trained, answer
 from skpolyode.forecasting.paths import PathCalibration
 from skpolyode.futures.continued import Ahead
@@ -87,75 +87,6 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         """
         return self.forecast_quantiles(y, times, [0.5], relative_to, inputs=inputs)[0.5]
 
-    def forecast_quantiles(
-        self,
-        y: Any,
-        times: Any,
-        alpha: Sequence[float],
-        relative_to: str | None = None,
-        *,
-        inputs: Any = None,
-    ) -> dict[float, Panel]:
-        """Quantiles of the forecasts of any series.
-
-        Parameters
-        ----------
-        y : Panel, list of (times, values), list of DataFrames, or array
-            Series, as in `forecast`.
-        times : array-like of shape (Q,) or list of such
-            Times, as in `forecast`.
-        alpha : sequence of float
-            Probabilities between 0 and 1.
-        relative_to : {"start", "end"} or None, default=None
-            What `times` count from, as in `forecast`.
-        inputs : Inputs, Panel, list of (times, values) or None, default=None
-            Inputs, as in `forecast`.
-
-        Returns
-        -------
-        dict of float to Panel
-            For each probability the quantile of all channels at these times.
-        """
-        check_shares("alpha", alpha)
-        panel = self._continued_panel(y, inputs)
-        flat, offsets = query_times(panel, times, relative_to)
-        answers = answer(self._trained, panel, flat, offsets)
-        return {a: panel.like(flat, self._quantile(answers, a), offsets) for a in alpha}
-
-    def forecast_interval(
-        self,
-        y: Any,
-        times: Any,
-        coverage: float = 0.9,
-        relative_to: str | None = None,
-        *,
-        inputs: Any = None,
-    ) -> tuple[Panel, Panel]:
-        """Intervals around the forecasts of any series, wider for volatile series.
-
-        Parameters
-        ----------
-        y : Panel, list of (times, values), list of DataFrames, or array
-            Series, as in `forecast`.
-        times : array-like of shape (Q,) or list of such
-            Times, as in `forecast`.
-        coverage : float, default=0.9
-            Probability of the interval, between 0 and 1. Raise it for wider ones.
-        relative_to : {"start", "end"} or None, default=None
-            What `times` count from, as in `forecast`.
-        inputs : Inputs, Panel, list of (times, values) or None, default=None
-            Inputs, as in `forecast`.
-
-        Returns
-        -------
-        tuple of two Panels
-            The lower and the upper ends of all channels at these times.
-        """
-        check_share("coverage", coverage)
-        ends = [(1 - coverage) / 2, (1 + coverage) / 2]
-        found = self.forecast_quantiles(y, times, ends, relative_to, inputs=inputs)
-        return found[ends[0]], found[ends[1]]
-
     def interpolate(self, y: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Values at any times: the path between observations, and forecasts after the last ones.
 
@@ -212,6 +143,12 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
             for side in (-1, 1)
         )
         return lower, upper
+
+    def _quantiles(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
+    ) -> list[np.ndarray]:
+        answers = answer(self._trained, panel, times, offsets)
+        return [self._quantile(answers, a) for a in alpha]
 
     def _path(
         self, y: Any, times: Any, relative_to: str | None

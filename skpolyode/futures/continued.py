@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol, Self
@@ -54,6 +54,9 @@ class KnownErrors(Protocol):
 
     def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
         """Number (n,) of errors of a channel at leads (n,) that do not overlap in time."""
+
+    def quantile(self, ahead: Ahead, alpha: float) -> np.ndarray:
+        """Quantile (Q, D) of the values, in standard deviations."""
 
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
         """Values (Q, n_samples) of a channel on the drawn courses, in standard deviations."""
@@ -115,6 +118,15 @@ class Continued:
             ends = (own[series[rows], None] for own in (self.last.floor, self.last.ceiling))
             samples[rows] = np.clip(scaler.inverse(samples[rows]), *ends)
         return SamplePaths(panel.like(times, scaler.inverse(ahead.values), offsets), samples)
+
+    def quantiles(
+        self, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
+    ) -> list[np.ndarray]:
+        """Quantiles (Q, D) of futures at times (Q,), from the last rows on."""
+        ahead, series = self._ahead(slice(None), times, offsets), series_index(offsets)
+        ends = [own[series] for own in (self.last.floor, self.last.ceiling)]
+        found = (self.calibration.quantile(ahead, own) for own in alpha)
+        return [np.clip(self.units.scaler.inverse(own), *ends) for own in found]
 
     def crossings(
         self,
@@ -216,13 +228,18 @@ def draw_courses(
     if isinstance(random_state, np.random.Generator):
         random_state = np.random.RandomState(random_state.bit_generator)
     rng = np.random.RandomState() if random_state is None else check_random_state(random_state)
-    drawn = None if calibration is None else calibration.draw(n_samples, rng)
-    if drawn is None:
+    drawn = known_errors(calibration).draw(n_samples, rng)
+    return known_errors(None if drawn is None else calibration), drawn
+
+
+def known_errors(calibration: KnownErrors | None) -> KnownErrors:
+    """What is known of errors; a ValueError if nothing is."""
+    if calibration is None:
         raise ValueError(
             "the errors of forecasts are not known: fit again with this version, on series of "
             "two rows or more; of PolyODEForecaster, ask the forecaster itself."
         )
-    return calibration, drawn
+    return calibration
 
 
 _EARLY = "its last observation ({} such times): futures start there; interpolate() tells the past."

@@ -1,31 +1,32 @@
-"""Estimators that sample futures, and answer questions by them."""
+"""Estimators that know how far off their forecasts may be, and answer questions by that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import plain_repr
+from skpolyode.errors import check_share, check_shares, plain_repr
 from skpolyode.futures.continued import (
     Ahead,
     Continued,
     KnownErrors,
     LastCells,
     draw_courses,
+    known_errors,
     read_until,
 )
 from skpolyode.futures.samples import SamplePaths
-from skpolyode.panel import Panel, query_times
+from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.select import observed_part, observed_series
 from skpolyode.panel.units import Units
 
 
 class SamplesFutures:
-    """Mixin of estimators: sampled futures of series, and when they cross a line."""
+    """Mixin of estimators: quantiles and samples of futures, and when these cross a line."""
 
     def _error_calibration(self) -> KnownErrors | None:
         """Errors of the forecasts, with their paths if they are known."""
@@ -42,6 +43,86 @@ class SamplesFutures:
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
         """The series that are continued, with the channels of fit."""
         raise NotImplementedError
+
+    def forecast_quantiles(
+        self,
+        X: Any,
+        times: Any,
+        alpha: Sequence[float],
+        relative_to: str | None = None,
+        *,
+        inputs: Any = None,
+    ) -> dict[float, Panel]:
+        """Quantiles of forecasts, calibrated by a backtest of series that did not train the model.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,) or list of such
+            Times, as in `forecast`.
+        alpha : sequence of float
+            Probabilities between 0 and 1.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from, as in `forecast`.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            Inputs, as in `forecast`.
+
+        Returns
+        -------
+        dict of float to Panel
+            For each probability the quantile of all channels at these times. That of 0.5 is
+            `forecast`; the others lie symmetrically around it.
+
+        Raises
+        ------
+        ValueError
+            As in `forecast`, or if a probability does not lie between 0 and 1.
+        """
+        check_shares("alpha", alpha)
+        panel = self._continued_panel(X, inputs)
+        flat, offsets = query_times(panel, times, relative_to)
+        found = self._quantiles(panel, flat, offsets, alpha)
+        return {a: panel.like(flat, own, offsets) for a, own in zip(alpha, found, strict=True)}
+
+    def forecast_interval(
+        self,
+        X: Any,
+        times: Any,
+        coverage: float = 0.9,
+        relative_to: str | None = None,
+        *,
+        inputs: Any = None,
+    ) -> tuple[Panel, Panel]:
+        """Intervals around forecasts, calibrated as quantiles are, wider for volatile series.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,) or list of such
+            Times, as in `forecast`.
+        coverage : float, default=0.9
+            Probability of the interval, between 0 and 1. Raise it for wider ones.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from, as in `forecast`.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            Inputs, as in `forecast`.
+
+        Returns
+        -------
+        tuple of two Panels
+            The lower and the upper ends of all channels at these times.
+
+        Raises
+        ------
+        ValueError
+            As in `forecast_quantiles`.
+        """
+        check_share("coverage", coverage)
+        ends = [(1 - coverage) / 2, (1 + coverage) / 2]
+        found = self.forecast_quantiles(X, times, ends, relative_to, inputs=inputs)
+        return found[ends[0]], found[ends[1]]
 
     def sample_paths(
         self,
@@ -163,14 +244,28 @@ class SamplesFutures:
         last = read_until(series.panel, until, query)
         return series.crossings(threshold, last, channel, direction, coverage)
 
+    def _quantiles(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
+    ) -> list[np.ndarray]:
+        """Quantiles (Q, D) of each probability; NaN of series without any observation."""
+        known, counts = observed_series(panel), np.diff(offsets)
+        found = np.full((len(alpha), len(times), panel.n_channels), np.nan)
+        if known.any():
+            errors, part = known_errors(self._error_calibration()), observed_part(panel[known])
+            series = self._continuing(part, errors, np.empty(0, dtype=np.int64))
+            asked = np.repeat(known, counts)
+            found[:, asked] = series.quantiles(times[asked], offsets_from(counts[known]), alpha)
+        return list(found)
+
     def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:
         """The series that are read, to be continued on drawn courses."""
         known = draw_courses(self._error_calibration(), n_samples, random_state)
-        panel, (units, filters) = self._observed(read()), self._forecast_units()
-        last = LastCells.of(panel, units, filters)
-        return Continued(
-            panel, last, units, *known, lambda part, *asked: self._outlook(panel[part], *asked)
-        )
+        return self._continuing(self._observed(read()), *known)
+
+    def _continuing(self, panel: Panel, calibration: KnownErrors, drawn: np.ndarray) -> Continued:
+        units, filters = self._forecast_units()
+        known = LastCells.of(panel, units, filters), units, calibration, drawn
+        return Continued(panel, *known, lambda part, *asked: self._outlook(panel[part], *asked))
 
     def _observed(self, panel: Panel) -> Panel:
         """The series, without rows that hold no observation."""

@@ -129,7 +129,7 @@ class ForecastDisplay:
         ----------
         estimator : PolyODEForecaster, or any object with a method ``forecast(panel, times)``
             A trained forecaster or transformer. Intervals are drawn if it has a method
-            `forecast_quantiles`, which transformers do not have.
+            `forecast_quantiles`.
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         times : array-like of shape (Q,) or None, default=None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,15 +109,17 @@ def test_an_untrained_model_is_trained_on_the_past_only():
     assert trained.state == "pretrained"
 
 
-def test_transformers_have_no_quantiles():
+def test_transformers_are_scored_with_their_quantiles():
     panel = waves(6, seed=0)
     small = PolyODETransformer(
         n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1, random_state=0
     )
     assert evaluate_forecasts(small, panel)["value"].notna().all()
     assert not hasattr(small, "field_")
-    with pytest.raises(ValueError, match=r"\['coverage'\] need quantiles, but PolyODETransformer"):
-        evaluate_forecasts(small, panel, metrics=["coverage"])
+    both = evaluate_forecasts(small, panel, metrics=["mse", "coverage"])
+    assert both["value"].between(0, np.inf).all()
+    with pytest.raises(ValueError, match=r"\['coverage'\] need quantiles, but SimpleNamespace"):
+        evaluate_forecasts(SimpleNamespace(forecast=None), panel, metrics=["coverage"])
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,13 @@ import pytest
 
 from skpolyode import Panel, PolyODETransformer, load
 from skpolyode.ensemble import stacking
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.error_scale import N_SIGNS
 from skpolyode.ensemble.members import Members
 from skpolyode.ensemble.weights import Backtest
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.futures import SamplePaths
+from skpolyode.futures.continued import Ahead
 from tests import quick
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
@@ -94,13 +97,67 @@ def test_a_question_follows_the_series_once(model, others, monkeypatch):
     assert len(calls) == 1
 
 
-def test_samples_and_intervals_agree(forecaster, others):
+def test_samples_and_intervals_agree(model, others):
     times = [1.0, 2.5, 6.0]
-    lower, upper = forecaster.forecast_interval(others, times, 0.8, "end")
-    samples = forecaster.sample_paths(others, times, "end", n_samples=500, random_state=0).samples
+    lower, upper = model.forecast_interval(others, times, 0.8, "end")
+    samples = model.sample_paths(others, times, "end", n_samples=500, random_state=0).samples
     ends = lower.values[:, None, :2], upper.values[:, None, :2]
     inside = ((ends[0] <= samples[..., :2]) & (samples[..., :2] <= ends[1])).mean(axis=1)
     np.testing.assert_allclose(inside, 0.8, atol=0.04)
+
+
+def test_intervals_cover_what_comes(model):
+    """Of other series, near and far ahead; they are around the forecast, and wider further on."""
+    panel = walks(150, seed=5, n_rows=36)
+    rows = [np.arange(*ends) for ends in zip(panel.offsets[:-1], panel.offsets[1:], strict=True)]
+    known = Panel.from_series(
+        [(panel.times[r[:24]], panel.values[r[:24]]) for r in rows], channel_names=["u", "v", "w"]
+    )
+    times, actual = ([x[r[24:]] for r in rows] for x in (panel.times, panel.values[:, :2]))
+    found = model.forecast_quantiles(known, times, [0.05, 0.5, 0.95])
+    lower, middle, upper = (own.values[:, :2] for own in found.values())
+    actual = np.concatenate(actual)
+    inside = ((lower <= actual) & (actual <= upper))[~np.isnan(actual)]
+    assert inside.mean() == pytest.approx(0.9, abs=0.05)
+    np.testing.assert_allclose(middle, model.forecast(known, times).values[:, :2], rtol=1e-9)
+    np.testing.assert_allclose((lower + upper) / 2, middle, atol=1e-9)
+    widths = (upper - lower).reshape(150, 12, 2)
+    assert (widths[:, -1] > 1.5 * widths[:, 0]).all()
+
+
+def test_quantiles_start_at_what_is_known_and_are_of_each_series(transformer, others):
+    levels, times = [0.05, 0.5, 0.95], [0.0, 1e-6, 2.0]
+    whole = transformer.forecast_quantiles(others, times, levels, "end")
+    last = others.values[others.offsets[1:] - 1, :2]
+    for own in whole.values():
+        values = own.values.reshape(5, 3, 3)[..., :2]
+        np.testing.assert_allclose(values[:, 0], last, atol=1e-12)
+        np.testing.assert_allclose(values[:, 1], last, atol=0.05)
+    empty = [*others.to_series()[3:], ([0.0], np.full((1, 3), np.nan))]
+    empty = Panel.from_series(empty, channel_names=others.channel_names, empty="keep")
+    some = transformer.forecast_quantiles(empty, times, levels, "end")
+    for level in levels:
+        np.testing.assert_allclose(some[level].values[:6], whole[level].values[9:], atol=1e-9)
+        assert np.isnan(some[level].values[6:]).all()
+    with pytest.raises(ValueError, match="before its last observation"):
+        transformer.forecast_interval(others, [-1.0], relative_to="end")
+
+
+def test_samples_are_around_what_is_usual_and_intervals_around_means():
+    """Errors of 2 in two of ten forecasts and of -0.5 in the others: their median is -0.5."""
+    rng, m = np.random.default_rng(0), 2000
+    wrong = np.where(rng.random((m, 1)) < 0.2, 2.0, -0.5) + 0.01 * rng.standard_normal((m, 1))
+    leads, series = np.ones((m, 1)), np.arange(m) // 4
+    signs, origin = np.zeros((m, 1, N_SIGNS)), np.arange(m)
+    forecasts = rng.standard_normal((m, 1))
+    found = Calibration.learn(leads, wrong, series, leads[:, 0], signs, origin, forecasts)
+    ahead = Ahead(np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 1, N_SIGNS)), np.ones((1, 1)))
+    samples = found.sample(ahead, found.draw(500, np.random.RandomState(0)), 0)
+    assert np.median(samples) == pytest.approx(-0.5, abs=0.05)
+    ends = [found.quantile(ahead, alpha).item() for alpha in (0.05, 0.95)]
+    np.testing.assert_allclose(ends, [-2.0, 2.0], atol=0.05)
+    plain = Calibration.learn(leads, wrong, series, leads[:, 0], signs, origin)
+    assert ends == [plain.quantile(ahead, alpha).item() for alpha in (0.05, 0.95)]
 
 
 def test_few_series_have_samples_too():
@@ -361,8 +418,8 @@ def test_errors_are_learned_once_when_they_are_asked_for(monkeypatch, tmp_path):
     """A pipeline that embeds, or an imputer, never asks; a pickle or a file holds no backtest."""
     learned = []
 
-    def learn(backtest, unit, is_skewed):
-        learned.append(calibrate(backtest, unit, is_skewed))
+    def learn(backtest, unit):
+        learned.append(calibrate(backtest, unit))
         return learned[-1]
 
     calibrate = stacking.calibrate

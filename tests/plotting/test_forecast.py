@@ -53,7 +53,11 @@ def test_line_is_the_forecast_of_the_transformer(transformer: PolyODETransformer
     expected = transformer.forecast([X[3]], drawn).values
     assert_same_but_for_rounding(display.lines_[1].get_ydata()[1:], expected[:, 1])
     np.testing.assert_array_equal(display.observed_lines_[1].get_ydata(), values[:, 1])
-    assert (display.bands_, display.future_lines_, display.truth_lines_) == ({}, [], [])
+    low, high = transformer.forecast_interval([X[3]], drawn)
+    _, *band = ends(display.bands_[0.9][1])
+    for found, end in zip(band, (low, high), strict=True):
+        assert_same_but_for_rounding(found[1:], end.values[:, 1])
+    assert (display.future_lines_, display.truth_lines_) == ([], [])
 
 
 def test_curves_start_at_the_last_observation_of_their_channel(
