@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,10 @@ class OneAxis(tuple):
         return super().__getitem__(key)
 
 
+_SHORT = pd.Timedelta("1min")  # beyond this, the ends of a panel are shown to the second
+_FRACTION = re.compile(r"\.\d+")
+
+
 def one_line(panel: Panel) -> str:
     """How a panel is written."""
     counts = [f"{panel.n_series:,} series".replace(",", " ")]
@@ -45,6 +50,8 @@ def one_line(panel: Panel) -> str:
         if panel.is_datetime:
             ends = int(np.argmin(times.order)), int(np.argmax(times.order))
             first, last = map(times.format, ends)
+            if pd.Timestamp(last) - pd.Timestamp(first) > _SHORT:
+                first, last = (_FRACTION.sub("", text) for text in (first, last))
         else:
             first, last = (times.axis.format(t, 6) for t in (panel.times.min(), panel.times.max()))
         counts += [f"{observed:.0f}% of cells observed", f"times {first} to {last}"]

@@ -225,6 +225,11 @@ def test_repr(panel):
     assert "1 200 series, 1 channel, 4 800 observations" in repr(many)
     seconds = Panel.from_series([([1_700_000_000, 1_700_000_060], [1, 2])])
     assert "times 1700000000 to 1700000060" in repr(seconds)
+    start = pd.Timestamp("2026-10-25 01:00:00.123456789", tz="Europe/Paris")
+    hours, moment = ([start, start + pd.Timedelta(d)] for d in ("3h", "1us"))
+    shown = "times 2026-10-25 01:00:00+02:00 to 2026-10-25 03:00:00+01:00"
+    assert shown in repr(Panel.from_series([(hours, [1, 2])]))
+    assert "01:00:00.123457789+02:00" in repr(Panel.from_series([(moment, [1, 2])]))
 
 
 def test_like_keeps_labels_and_takes_any_rows(panel):
