@@ -18,8 +18,8 @@ CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
 CHUNK_TIMES = 4096  # that are answered together, each with a state or coefficients: the same
 
 _BEFORE_END = (
-    'its last observation ({} such times); reconstruct reads the past, and relative_to="end" '
-    "counts times from there."
+    "its last observation ({} such times). Times are moments, not steps: "
+    'relative_to="end" counts them from there. reconstruct reads the past.'
 )
 
 

@@ -37,6 +37,11 @@ DUPLICATE = FaultKind(
     'pass duplicates="mean", "first" or "last" to {maker} to merge rows of equal time, or "sum" to '
     "add up amounts such as doses",
 )
+REPEATED_HOUR = FaultKind(
+    "duplicate times without a time zone",
+    "if clocks were set back there, give times their zone before, with "
+    'pandas tz_localize(zone, ambiguous="infer"); if not, ' + DUPLICATE.remedy,
+)
 TOO_LATE = FaultKind(
     "times too large for their 16 digits to tell them apart",
     "count them from a later moment, or give them as int64 or datetime64",
@@ -210,7 +215,9 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    _note_rows(DUPLICATE, same & ~late, "the row before it has the same time", rows, faults)
+    is_naive = rows.times.axis.unit is not None and rows.times.axis.tz is None
+    kind = REPEATED_HOUR if is_naive else DUPLICATE
+    _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
     rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
     _note_rows(TOO_LATE, same & late, rule, rows, faults)
     if not len(times) or not known.all():

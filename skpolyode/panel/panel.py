@@ -227,9 +227,10 @@ class Panel:
 
         Parameters
         ----------
-        frames : iterable of DataFrame or Series
-            One a series. The index holds the times: numbers, datetimes (with or without a time
-            zone), periods (their start counts) or timedeltas; the columns are the channels.
+        frames : iterable of DataFrame or Series, or dict of such
+            One a series; the keys of a dict are the ids. The index holds the times: numbers,
+            datetimes (with or without a time zone), periods (their start counts) or timedeltas. The
+            columns are the channels.
         errors : sequence of DataFrame, Series or array-like, or None, default=None
             Standard deviations of the values, one table a series; see `Panel`. The columns of a
             DataFrame are matched with those of its frame by name, and its index must be the same;

@@ -165,13 +165,11 @@ def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
 def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
     """Name a time that cannot be answered, and how far off it is, for an error message.
 
-    Of datetimes both the time and the unit of the gap are told: plain numbers, which count from
-    1970, may have been meant as something else.
+    The time is shown too: numbers may have been meant as steps, or as counts since 1970.
     """
-    whose = f"times of series {plain_repr(panel.ids[series])}"
-    if not panel.is_datetime:
-        return f"{whose}: {gap:g}"
-    return f"{whose}: {panel.rows.format_from(series, time)}, {gap:g} {panel.time_unit}"
+    unit = f" {panel.time_unit}" if panel.is_datetime else ""
+    asked = panel.rows.format_from(series, time)
+    return f"times of series {plain_repr(panel.ids[series])}: {asked}, {gap:g}{unit}"
 
 
 def refuse_early(
@@ -245,10 +243,10 @@ def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> Time
     Text without a UTC offset is of the time zone of the panel. `remedy` is for durations.
     """
     times = [times] if np.ndim(times) == 0 else times
-    if not panel.is_datetime or isinstance(times, pd.DatetimeIndex):
+    if isinstance(times, pd.DatetimeIndex) or not any(isinstance(time, str) for time in times):
         return read_times(times)
-    if not any(isinstance(time, str) for time in times):
-        return read_times(times)
+    if not panel.is_datetime:
+        raise TypeError(f"the times of the series are numbers: give numbers, got {times[0]!r}")
     return read_times(moments(times, panel.tz, name, remedy))
 
 

@@ -82,9 +82,8 @@ def channel_order(
             )
     if len(found) != len(wanted):
         raise ValueError(
-            f"{name} has {len(found)} channels ({', '.join(found)}), but {owner} was fitted on "
-            f"{len(wanted)} ({', '.join(wanted)}): {name} has {len(found)} features, but "
-            f"{owner} is expecting {len(wanted)} features as input. Give every series the "
-            "channels of fit, NaN where not observed."
+            f"{name} has {len(found)} features, but {owner} is expecting {len(wanted)} features as "
+            f"input: it has the channels {', '.join(found)} in place of {', '.join(wanted)}. Give "
+            "every series the channels of fit, NaN where not observed."
         )
     return list(range(len(wanted)))

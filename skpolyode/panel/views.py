@@ -91,11 +91,16 @@ def draw(panel: Panel, ax: Any, max_series: int) -> np.ndarray:
     times = panel.user_times()
     if isinstance(times, pd.DatetimeIndex):  # matplotlib would show them in UTC
         times = times.tz_localize(None).as_unit("us").to_pydatetime()
-    for start, stop in zip(panel.offsets[:-1][:max_series], panel.offsets[1:], strict=False):
+    shown = zip(panel.ids, panel.offsets[:-1][:max_series], panel.offsets[1:], strict=False)
+    for name, start, stop in shown:
         when, rows = np.asarray(times[start:stop]), panel.values[start:stop]
         for one, values in zip(axes, rows.T, strict=True):
             seen = ~np.isnan(values)
-            one.plot(when[seen], values[seen], marker=".", linewidth=1.0)
+            one.plot(when[seen], values[seen], marker=".", linewidth=1.0, label=str(name))
+    if panel.n_series > 1:
+        axes[0].legend(
+            title="series", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small"
+        )
     axes[-1].set_xlabel("time" if panel.tz is None else f"time ({panel.tz})")
     return axes
 

@@ -254,13 +254,17 @@ def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
 
 
 def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
-    """Tell of channels without any observation, and of static covariates, with the remedy."""
+    """Warn of channels without observations or changes, and of unused covariates."""
     name, observed = type(estimator).__name__, estimator.embedder_.units.scaler.observed
     unseen = [] if observed is None else np.array(estimator.channel_names_)[~observed].tolist()
     errors = panel.errors is not None and not estimator.uses_errors
     inputs = [] if panel.inputs is None or estimator.uses_inputs else list(panel.inputs.names)
     static = [] if panel.static is None or estimator.uses_static else list(panel.static)
+    is_trained = hasattr(estimator, "max_epochs")
+    changes = (np.fmax.reduce(panel.values) > np.fmin.reduce(panel.values)).any()
     messages = {
+        f"no channel ever changes in fit: {name} has nothing to learn, and forecasts these "
+        "values. Fit on series whose values differ.": is_trained and not changes,
         f"the channels {unseen} were never observed in fit: {name} ignores their later values and "
         "returns 0 for them; leave them out (Panel.select_channels), or fit on series that have "
         "them.": unseen,

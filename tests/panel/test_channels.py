@@ -106,7 +106,7 @@ def test_channels_without_names_are_taken_by_position():
     assert_array_equal(align(array, ["x1", "x0"]).values, AB)
     assert_array_equal(align(array, ["hr", "bp"]).values, AB)
     assert_array_equal(align(named, ["x0", "x1"], named=False).values, AB)
-    with pytest.raises(ValueError, match=r"X has 2 channels \(x0, x1\), but Owner .* 1 \(hr\)"):
+    with pytest.raises(ValueError, match=r"X has 2 features, but Owner .* x0, x1 in place of hr"):
         align(array, ["hr"])
 
 

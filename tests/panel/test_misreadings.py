@@ -103,14 +103,13 @@ def test_lists_of_channels_before_times_are_refused(n_channels, lengths):
     assert wide.transform(tables[:1]).shape == (1, 40)  # as many channels as in fit
 
 
-def test_a_dict_or_one_frame_is_no_list():
+def test_keys_of_a_dict_are_ids_and_one_frame_is_no_list():
     frames = {"a": pd.DataFrame({"hr": [61.0, 64.0]}), "b": pd.DataFrame({"hr": [61.0, 64.0]})}
-    match = r"frames is a dict; pass list\(frames\.values\(\)\), and its keys as ids=list\(frames\)"
-    with pytest.raises(TypeError, match=match):
-        Panel.from_frames(frames)
-    assert list(Panel.from_frames(list(frames.values()), ids=list(frames)).ids) == ["a", "b"]
-    with pytest.raises(TypeError, match="series is a dict"):
-        Panel.from_series({"a": ([0.0], [1.0])})
+    expected = Panel.from_frames(list(frames.values()), ids=list(frames))
+    assert Panel.from_frames(frames) == as_panel(frames) == expected
+    assert Panel.from_series({"a": ([0.0], [1.0])}).ids.tolist() == ["a"]
+    with pytest.raises(TypeError, match="frames is a dict, whose keys are the ids: leave out ids"):
+        Panel.from_frames(frames, ids=["a", "b"])
     with pytest.raises(TypeError, match=r"frames is one DataFrame; wrap it in a list: \[frames\]"):
         Panel.from_frames(frames["a"])
 

@@ -244,11 +244,11 @@ FAULTS = [
         r"series 1 .*, channel 'x0', time 3: .* inf. Rem.*NaN",
     ),
     (([2, 0.5], [[1, np.inf], [1, 0]]), ValueError, "2 faults"),
-    (([2, 3], np.ones((2, 3))), ValueError, "update: values has 3 channels .*Give .* of fit"),
+    (([2, 3], np.ones((2, 3))), ValueError, "update: values has 3 features.*Give .* of fit"),
     (
         ([2, 3], [1, 2]),
         ValueError,
-        "update: values has 1 channels .* fitted on 2 .*channels of fit",
+        "update: values has 1 features.*expecting 2 .*channels of fit",
     ),
     (([2, 3], np.ones((2, 2, 1))), ValueError, "2-D, a column for each channel, got 3-D"),
     (([2, 3, 4], np.ones((2, 2))), ValueError, "3 times for 2 rows"),
@@ -266,7 +266,7 @@ FAULTS = [
     (([2, 3], [["1", "2"], ["1.5", "2"]]), ValueError, "column 'x0' holds text, such as '1'"),
     (([2, 3], np.ones((2, 2), "m8[s]")), ValueError, r"channel 'x0', .* got .*\(timedelta\)"),
     (([2, 3], [[1, 2], [3]]), ValueError, "must be rectangular"),
-    ((["a", "b"], np.ones((2, 2))), TypeError, "times must be numbers"),
+    ((["a", "b"], np.ones((2, 2))), TypeError, "the times of the series are numbers"),
 ]
 
 

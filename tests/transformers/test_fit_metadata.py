@@ -88,7 +88,7 @@ class TestValidation:
         assert_same_fit(one, other)
         with pytest.raises(ValueError, match=r"validation has the channels \['a', 'c'\], but"):
             small().fit(frames, validation=[f.set_axis(["a", "c"], axis=1) for f in others])
-        with pytest.raises(ValueError, match="validation has 1 channels"):
+        with pytest.raises(ValueError, match="validation has 1 features"):
             small().fit(SERIES, validation=[(t, x[:, 0]) for t, x in OTHERS])
 
     def test_groups_do_not_go_with_it(self):

@@ -110,7 +110,7 @@ class TestRagged:
 
     def test_other_channels_are_refused(self, name):
         transformer = fitted_to_series(name)
-        with pytest.raises(ValueError, match=r"X has 3 channels.*fitted on 2"):
+        with pytest.raises(ValueError, match=r"X has 3 features.*expecting 2"):
             transformer.transform(self.series(n_channels=3))
 
     @pytest.mark.parametrize("n_rows", [1, 2])
@@ -118,8 +118,12 @@ class TestRagged:
         """One series, or series of one observation: nothing to learn, but nothing to fail on."""
         X = [(times[:n_rows], values[:n_rows]) for times, values in self.series()]
         for series in (X, X[:1]):
-            Z = clone(TRANSFORMERS[name]).fit_transform(series)
-            assert np.isfinite(Z).all()
+            own = clone(TRANSFORMERS[name])
+            is_still = np.ptp([x for _, x in series], axis=(0, 1)).max() == 0
+            is_still &= hasattr(own, "max_epochs")
+            why = pytest.warns(UserWarning, match="no channel ever changes in fit")
+            with why if is_still else nullcontext():
+                assert np.isfinite(own.fit_transform(series)).all()
 
     @pytest.mark.parametrize("value", [0.0, 7.5, 5e-324, 1e-300, -1e300])
     def test_a_constant_channel(self, name, value):

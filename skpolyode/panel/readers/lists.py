@@ -11,7 +11,7 @@ import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import BadCell, read_values
-from skpolyode.panel.checks import NOT_NUMERIC, note_bad_cells
+from skpolyode.panel.checks import NOT_NUMERIC, note_bad_cells, read_ids
 from skpolyode.panel.readers.kinds import as_pandas, column_names, is_id_name, is_time_name
 from skpolyode.panel.rows import Rows, offsets_from, require_series
 from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
@@ -152,10 +152,9 @@ def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
     if column_names(items):
         raise TypeError(f"{faults.name} is one DataFrame; wrap it in a list: [{faults.name}].")
     if isinstance(items, Mapping):
-        raise TypeError(
-            f"{faults.name} is a dict; pass list({faults.name}.values()), and its keys as "
-            f"ids=list({faults.name})."
-        )
+        if faults.ids is not None:
+            raise TypeError(f"{faults.name} is a dict, whose keys are the ids: leave out ids.")
+        faults.ids, items = read_ids(list(items)), list(items.values())
     if not isinstance(items, Iterable):
         raise TypeError(f"{faults.name} must be a list of series, got {type(items)}.")
     return items
