@@ -15,12 +15,13 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import pytest
 from hypothesis import settings
 
-from tests import quick
-
 # A deadline would make a verdict depend on the load of the machine, fresh random examples
 # would make it depend on the run. (`make fuzz` tries thousands of fresh ones.)
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("repeatable")
+
+
+# `quick` is imported where it is used: the process that only hands out tests needs no torch.
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,6 +30,8 @@ def small_fits():
 
     By module: doctests of the package have fits as users have them.
     """
+    from tests import quick
+
     with quick.small_fits():
         yield
 
@@ -36,6 +39,8 @@ def small_fits():
 @pytest.fixture(scope="module")
 def whole_fits():
     """For tests of what other tests do without, and of figures that users are shown."""
+    from tests import quick
+
     with quick.whole_fits():
         yield
 
@@ -43,6 +48,8 @@ def whole_fits():
 @pytest.fixture
 def no_stacking():
     """For a test of something else than forecasts."""
+    from tests import quick
+
     with quick.no_stacking():
         yield
 

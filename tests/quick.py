@@ -32,9 +32,15 @@ def few_variance_steps(n_steps: int = 40) -> AbstractContextManager[None]:
     return replaced(variance, "SETTINGS", variance.HeadTrainingSettings(n_steps=n_steps))
 
 
-def few_structural_models(n_drawn: int = 16) -> AbstractContextManager[None]:
-    """Within, an eighth of the structural models of few series are drawn."""
-    return replaced(averaging, "SETTINGS", averaging.StructuralSettings(n_drawn=n_drawn))
+def few_structural_models(n_drawn: int = 16, n_turns: int = 1) -> AbstractContextManager[None]:
+    """Within, an eighth of the structural models of few series are drawn, in one turn of three."""
+    settings = averaging.StructuralSettings(n_drawn=n_drawn, n_turns=n_turns)
+    return replaced(averaging, "SETTINGS", settings)
+
+
+def all_structural_models() -> AbstractContextManager[None]:
+    """Within, as many structural models are drawn as outside of tests."""
+    return replaced(averaging, "SETTINGS", averaging.StructuralSettings())
 
 
 def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:
@@ -63,7 +69,7 @@ def no_waves() -> AbstractContextManager[None]:
 @contextmanager
 def small_fits() -> Iterator[None]:
     """Within, fits do half of what they do outside of tests."""
-    with no_step_checks(), no_waves(), one_population_curve():
+    with no_step_checks(), no_waves(), one_population_curve(), few_structural_models():
         yield
 
 
@@ -72,6 +78,7 @@ def whole_fits() -> Iterator[None]:
     """Within, fits do all that they do outside of tests; see `small_fits` in tests/conftest.py."""
     with (
         all_population_curves(),
+        all_structural_models(),
         replaced(stages.CheckStepSize, "run", CHECK_STEPS),
         replaced(stages.LearnWaves, "run", LEARN_WAVES),
     ):

@@ -59,7 +59,7 @@ def test_a_file_holds_all_that_is_drawn(fitted, tmp_path) -> None:
 @pytest.mark.usefixtures("no_stacking")
 def test_stages_start_where_the_report_says() -> None:
     noise = np.random.default_rng(0).normal(scale=0.5, size=(200, 2))
-    noisy = [(t, x + noise[: len(t)]) for t, x in oscillators(8, rate=10.0)]  # not too short
+    noisy = [(t, x + noise[: len(t)]) for t, x in oscillators(8, rate=5.0)]  # not too short
     with few_variance_steps(10), early_noise_tests(2):
         for n_epochs, stages in ((4, {"training": 0, "noise": 1}), (2, {"training": 0})):
             model = small(max_epochs=n_epochs).fit(noisy)

@@ -133,7 +133,7 @@ def test_static_covariates_are_used(name):
     )
     plain = Panel.from_series([(s.times, s.values) for s in panel])
     with_it, without = (
-        clone(NEURAL[name]).set_params(max_epochs=n, validation_fraction=None) for n in (25, 5)
+        clone(NEURAL[name]).set_params(max_epochs=n, validation_fraction=None) for n in (15, 3)
     )
     with warnings.catch_warnings():  # from noise most learn nothing, and say so
         warnings.simplefilter("ignore", ConvergenceWarning)

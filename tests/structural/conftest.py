@@ -1,0 +1,14 @@
+"""What is tested here is what other tests do with few."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import quick
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_structural_models():
+    """The likelihood decides between all of them."""
+    with quick.all_structural_models():
+        yield
