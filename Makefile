@@ -99,7 +99,7 @@ docs-outputs: $(VENV)/test.stamp
 docs-tables: $(VENV)/test.stamp
 	PYTHONPATH=. $(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))
 	PYTHONPATH=. $(BIN)/python docs/benchmark_summary.py
-	PYTHONPATH=. $(BIN)/python docs/paper_pictures.py
+	PYTHONPATH=. $(BIN)/python docs/paper_summary.py
 
 # Its own environment: peers need an older pandas than the project is tested with.
 PEERS ?= .venv-peers

@@ -30,7 +30,7 @@ RUNS += [pytest.param(page, "one", id=page.name) for page in PAGES if page.name 
 sys.path.insert(0, str(ROOT / "docs"))
 names = ("outputs", "table_commands", "diagrams", "benchmark_summary", "transformer_matrix")
 outputs, tables, diagrams, summary, matrix = map(importlib.import_module, names)
-pictures = importlib.import_module("paper_pictures")
+paper = importlib.import_module("paper_summary")
 sys.path.pop(0)
 
 
@@ -176,7 +176,13 @@ def test_a_table_goes_into_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 FILES = sorted((ROOT / "docs" / "tables").glob("*.md"))
-FROM_FILES = {"summary", "transformers"}  # by scripts of docs/, without a commit
+FROM_FILES = {
+    "summary",
+    "transformers",
+    "paper_claims",
+    "paper_printed",
+    "paper_mimic",
+}  # by scripts of docs/, without a commit
 INCLUDED = re.compile(r"^```{include} tables/(\w+)\.md$", re.MULTILINE)
 HEADER = re.compile(r"`python -m benchmarks\.[^`]+` .*\b[0-9a-f]{7,8}\b.*, 20\d\d-\d\d-\d\d:\n\n")
 DECIMAL = re.compile(r"(?<![\w.])\d*\.\d")
@@ -236,11 +242,26 @@ def test_tables_from_other_files_are_those_of_their_scripts() -> None:
     written = {path.stem: path.read_text("utf-8") for path in FILES}
     assert written["summary"] == summary.summary()
     assert written["transformers"] == matrix.matrix()
+    for name in paper.WRITTEN:
+        assert written[name] == paper.text(name)
     assert written["paper_hyperparameters"].endswith("\n".join(["", *hyperparameters.table(), ""]))
 
 
+def test_numbers_of_the_papers_settings_are_read() -> None:
+    setting = paper.SETTINGS[0]
+    table = (ROOT / "docs/tables/paper.md").read_text("utf-8").partition("Synthetic, rate 0.7")[2]
+    (own,) = re.findall(r"^\| PolyODE \| (.*) \|$", table.partition("\n:::")[0], re.M)
+    found = [
+        paper.summary()[setting, "PolyODE", own.metric].text(own.decimals) for own in paper.COLUMNS
+    ]
+    assert own.split(" | ")[:4] == found
+    assert (setting, "SummaryStats", paper.PAST) not in paper.summary()
+    least, name = paper.best(setting, ("SummaryStats", "mean", "last value"), paper.PAST)
+    assert (least, name) == (paper.error(setting, "mean", paper.PAST), "mean")
+
+
 def test_solvers_are_compared_by_the_seconds_of_an_epoch() -> None:
-    seconds = pictures.solver_seconds()
+    seconds = paper.solver_seconds()
     assert seconds["dopri5"] == (149 / 6, 23286 / 250)
     assert seconds["euler, 0.05"] == (0, 816 / 250)  # it diverges here
     assert "rk4, 0.5" not in seconds
@@ -263,7 +284,7 @@ def test_a_task_is_compared_with_the_best_of_the_others(
         summary.cells_of("toy/no")
 
 
-OWN_CHECKS = {"paper.mimic", "gradient_step", "glucose"}
+OWN_CHECKS = {"paper.mimic", "paper.physionet", "paper", "gradient_step", "glucose"}
 WORDS = {"README.md": 2000, "benchmarks.md": 2000, "theory.md": 3000}
 
 

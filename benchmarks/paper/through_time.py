@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from benchmarks.lines import heading, line
 from benchmarks.paper.cells import FULL, PROTOCOLS, Cell, Setting
 from benchmarks.paper.classification import run
@@ -65,8 +67,16 @@ def past(summary: Summary, chosen: Sequence[Setting], rows: Sequence[str]) -> li
                     for end in [*ends, "_mse"]
                 ]
                 place = f"{setting.dataset}, {setting.rate}"
-                lines.append(line([place, row, reading, *(f"{mean:.2g}" for mean in means)]))
+                if not np.isnan(means).all():
+                    lines.append(line([place, row, reading, *map(short, means)]))
     return lines
+
+
+def short(number: float) -> str:
+    """Two digits; without the point where there are more."""
+    if number < 100:
+        return f"{number:.2g}"
+    return f"{number:.0f}" if number < 1e5 else f"{number:.0e}"
 
 
 def ahead(summary: Summary, setting: Setting, rows: Sequence[str]) -> list[str]:
@@ -79,7 +89,8 @@ def ahead(summary: Summary, setting: Setting, rows: Sequence[str]) -> list[str]:
             for name in names
             for end in HORIZONS
         ]
-        if row != "PolyODE state":  # forecasts as PolyODE does
+        # The other row of PolyODE forecasts as it does.
+        if row != "PolyODE state" and any(number.text(3) for number in numbers):
             lines.append(line([row, *(number.text(3) for number in numbers)]))
     return lines
 

@@ -111,22 +111,33 @@ def test_a_horizon_starts_at_the_condition(data) -> None:
 
 def test_the_table_has_a_row_for_each_reading() -> None:
     setting = Setting("Lorenz63", 0.3, "paper-code")
+    readings = {"PolyODE": ("reverse_held_out", "reverse_backward")}
+    readings |= {"ODERNN": readings["PolyODE"], "PolyODE state": ("reverse_held_out",)}
     summary = {
+        (setting, row, f"{name}_median_5"): Number(0.1)
+        for row, names in readings.items()
+        for name in names
+    }
+    summary |= {
         (setting, "ODERNN", "reverse_backward_median_5"): Number(3.25e7),
         (setting, "PolyODE", "reverse_held_out_median_1"): Number(0.002),
+        (setting, "S4", "reverse_held_out_median_1"): Number(0.5),  # which has no field
     }
     lines = through_time.past(summary, [setting], through_time.ROWS)[2:]
     assert [line.split(" | ")[1:3] for line in lines] == [
         ["PolyODE", "memory"],
         ["PolyODE", "running backward"],
         ["PolyODE state", "PastDecoder"],
-        ["GRUODEBayes", "PastDecoder"],
-        ["GRUODEBayes", "running backward"],
         ["ODERNN", "PastDecoder"],
         ["ODERNN", "running backward"],
     ]
     assert "| 0.002 |" in lines[0]
-    assert "| 3.2e+07 |" in lines[-1]
+    assert "| 3e+07 |" in lines[-1]
+    assert [*map(through_time.short, (0.00123, 3.25, 250.4))] == ["0.0012", "3.2", "250"]
+    ahead = {(setting, row, "forecast_2_mse"): Number(0.25) for row in ("PolyODE", "PolyODE state")}
+    assert through_time.ahead(ahead, setting, through_time.ROWS)[2:] == [
+        "| PolyODE |  | 0.250 |  |  |  |  |"
+    ]
 
 
 def test_printed_tables_have_ours_then_theirs() -> None:
