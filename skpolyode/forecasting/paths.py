@@ -159,7 +159,8 @@ def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
     clock = np.cumsum(np.where(inside, steps, usual)) - usual / 2
     drawn = rng.choice(len(gaps), 2 * len(steps), p=weights / weights.sum())
     stretch, row = np.searchsorted(np.cumsum(lengths[drawn]), clock), np.arange(len(steps))
-    stretch = np.where(is_long[drawn][stretch], stretch, 2 * len(steps) + row)
+    in_long = np.append(is_long[drawn], False)[stretch]  # none after the last one that is drawn
+    stretch = np.where(in_long, stretch, 2 * len(steps) + row)
     return np.unique(stretch, return_inverse=True)[1]
 
 

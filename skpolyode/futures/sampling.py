@@ -113,6 +113,16 @@ class SamplesFutures:
         ------
         ValueError
             As in `forecast_quantiles`.
+
+        Examples
+        --------
+        >>> from skpolyode import PolyODETransformer
+        >>> from skpolyode.datasets import make_ode_system
+        >>> panel = make_ode_system("damped_pendulum", 12, random_state=0).panel
+        >>> model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel)
+        >>> lower, upper = model.forecast_interval(panel, [0.5, 2.0], 0.9, "end")
+        >>> bool((lower.values < upper.values).all())
+        True
         """
         check_share("coverage", coverage)
         ends = [(1 - coverage) / 2, (1 + coverage) / 2]
@@ -246,11 +256,8 @@ class SamplesFutures:
         known, counts = observed_series(panel), np.diff(offsets)
         found = np.full((len(alpha), len(times), panel.n_channels), np.nan)
         if known.any():
-            errors, part = (
-                known_errors(self._forecasting().calibration),
-                observed_part(panel[known]),
-            )
-            series = self._continuing(part, errors, np.empty(0, dtype=np.int64))
+            errors, drawn = known_errors(self._forecasting().calibration), np.empty(0, np.int64)
+            series = self._continuing(observed_part(panel[known]), errors, drawn)
             asked = np.repeat(known, counts)
             found[:, asked] = series.quantiles(times[asked], offsets_from(counts[known]), alpha)
         return list(found)

@@ -178,6 +178,16 @@ def test_even_rows_are_hidden_one_by_one(n_rows):
     assert len(np.unique(_stretches(panel, rng))) == 3 * n_rows
 
 
+def test_hours_beside_months_are_hidden_in_stretches_too():
+    """Those that are drawn need not reach to the end."""
+    hours = [np.arange(16.0), 24.0 * np.arange(16), 730.0 * np.arange(15)]
+    panel = Panel.from_series([(t, t) for t in hours])
+    for seed in range(10):
+        sizes = np.bincount(_stretches(panel, np.random.RandomState(seed)))
+        assert sizes.sum() == 47
+        assert (sizes == 1).sum() > 10
+
+
 @pytest.mark.parametrize("options", [{"observations": "noisy"}, {"embedding": "coefficients_std"}])
 def test_an_embedder_that_knows_its_errors_is_listened_to(options):
     model = PolyODEForecaster(small(**options), random_state=0)
