@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from skpolyode.embedders import ModelEmbedder
 from skpolyode.ensemble.records import Records
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import series_of_rows, take
-from skpolyode.panel.units import Standardised, Units
+from skpolyode.panel.units import Standardised
 
 N_FOLDS = 5  # of cross-fitting
 FEWEST_FOLDS = 3  # series that are judged by the others
@@ -60,22 +61,6 @@ class BacktestSettings:
 
 
 _SETTINGS = BacktestSettings()
-
-
-class Forecasts(Protocol):
-    """What a backtest asks of a trained model with its units; `ModelEmbedder` has it."""
-
-    units: Units
-    recent: Any
-    filters: bool
-
-    def standardised(self, panel: Panel) -> Standardised:
-        """Rows of a panel in the units of the model."""
-
-    def runs_from(
-        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
-    ) -> np.ndarray:
-        """Free runs (Q, D) from many origins."""
 
 
 class RollingOrigins(NamedTuple):
@@ -140,7 +125,7 @@ class Sample:
     driven: np.ndarray  # (M, F): responses to inputs, at the times that are forecast
 
     @classmethod
-    def of(cls, model: Forecasts, asked: RollingOrigins) -> Self:
+    def of(cls, model: ModelEmbedder, asked: RollingOrigins) -> Self:
         """The rows of rolling origins."""
         rows = model.standardised(asked.panel)
         what = (
@@ -203,7 +188,7 @@ def with_windows(
 
 
 def rolling_origins(
-    model: Forecasts,
+    model: ModelEmbedder,
     panel: Panel,
     rng: np.random.RandomState,
     earliest: np.ndarray | None = None,
@@ -215,7 +200,7 @@ def rolling_origins(
 
     Parameters
     ----------
-    model : Forecasts
+    model : ModelEmbedder
         Its context decides how far ahead rows are forecast.
     panel : Panel
         Without rows that hold no observation.

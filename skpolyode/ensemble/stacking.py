@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
+from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.trained_model import Known, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
     N_FOLDS,
     BacktestSettings,
-    Forecasts,
     RollingOrigins,
     Sample,
     chunks,
@@ -127,20 +127,16 @@ class StackedForecast(Members):
             result[part] = (weights * members).sum(axis=-1)
         return result
 
-    def rescaled(self, ratio: float, members: Members) -> Self:
-        """The same for a unit of time that is shorter by `ratio`, with other members."""
-        return replace(self, leads=self.leads * ratio, **vars(members))
-
 
 def learn_stacking(
-    model: Forecasts,
+    model: ModelEmbedder,
     trained: Panel,
     tested: Panel | None,
     rng: np.random.RandomState,
     *,
     new_from: np.ndarray | None = None,
     period: Sequence[float] | None = None,
-    structural: Callable[[RollingOrigins], tuple[np.ndarray, np.ndarray]] | None = None,
+    structural: Callable[[Panel, RollingOrigins], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> tuple[StackedForecast, Backtest]:
     """Learn the weights of a model and of the members from backtests.
 
@@ -150,7 +146,7 @@ def learn_stacking(
 
     Parameters
     ----------
-    model : Forecasts
+    model : ModelEmbedder
     trained : Panel
         Series that trained the model; without rows that hold no observation.
     tested : Panel or None
@@ -162,8 +158,8 @@ def learn_stacking(
         Of seasons, in the units of `times`: one of them, or all together; empty if there is none.
         None searches for some, and decides whether there are any.
     structural : callable or None, default=None
-        Gives structural forecasts (M + O, D) of rolling origins, and the expected size of their
-        errors, in the units of the model.
+        Gives structural forecasts (M + O, D) of rolling origins, learned from some series, and the
+        expected size of their errors, in the units of the model.
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
@@ -173,7 +169,7 @@ def learn_stacking(
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
     given, expected = {RUN: run[ahead]}, np.ones((int(ahead.sum()), trained.n_channels))
     if structural is not None:
-        given[STRUCTURAL], expected = (x[ahead] for x in structural(asked))
+        given[STRUCTURAL], expected = (x[ahead] for x in structural(learned, asked))
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
@@ -197,14 +193,14 @@ def learn_stacking(
     if not 0.5 <= leads[0] <= 1.0:
         early, leads = [*early, weights[:, :1]], np.concatenate([[settled], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
-    if tested is None and not by_folds:
-        whole = learn_members(model, trained, rng, seasons)
+    if not by_folds and (tested is None or new_from is not None):
+        whole = learn_members(model, trained if tested is None else tested, rng, seasons)
     weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
     return StackedForecast(**vars(whole), names=names, **weights_of), backtest
 
 
 def _judges(
-    model: Forecasts,
+    model: ModelEmbedder,
     trained: Panel,
     tested: Panel | None,
     rng: np.random.RandomState,
@@ -237,7 +233,7 @@ def _judges(
     return asked, is_new, learned, True
 
 
-def _anchored(model: Forecasts, start: np.ndarray) -> list[str]:
+def _anchored(model: ModelEmbedder, start: np.ndarray) -> list[str]:
     """Forecasts that are right at a lead of zero, the surest first.
 
     The free run errs there by `start` (O, D).
@@ -257,14 +253,14 @@ def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -
 
 
 def learn_members(
-    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: Seasons
+    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Members:
     """Members in the units of a model, without a regression; see `learn_stacking`."""
     sample = _learning_sample(model, panel, rng, seasons)
     return Members.learn(sample, seasons, np.empty(0))[0]
 
 
-def seasons_of(model: Forecasts, panel: Panel, period: Sequence[float] | None) -> Seasons:
+def seasons_of(model: ModelEmbedder, panel: Panel, period: Sequence[float] | None) -> Seasons:
     """Seasons that the mixed model chooses from; see `learn_stacking`."""
     if period is None:
         rows = model.standardised(panel)
@@ -273,7 +269,7 @@ def seasons_of(model: Forecasts, panel: Panel, period: Sequence[float] | None) -
 
 
 def _learning_sample(
-    model: Forecasts, panel: Panel, rng: np.random.RandomState, seasons: Seasons
+    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Sample:
     """What members are learned from, of the series of a panel."""
     asked = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)

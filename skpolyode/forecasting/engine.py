@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -21,7 +22,7 @@ from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, Rollin
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.records import NEGLIGIBLE
-from skpolyode.ensemble.stacking import calibrate, learn_members, learn_stacking, seasons_of
+from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -34,9 +35,9 @@ from skpolyode.panel.select import (
     observed_part,
     observed_series,
     series_of_rows,
-    take,
     time_since_seen,
 )
+from skpolyode.panel.units import ChannelScaler
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import (
@@ -47,6 +48,7 @@ from skpolyode.transformers.input import (
 from skpolyode.transformers.known_inputs import warn_of_unknown_inputs
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
+from skpolyode.transformers.stages import FitState, Stage
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,66 @@ class Answers(NamedTuple):
             getattr(self, name)[where] = column
 
 
+class Calibrate(Stage):
+    """Stack forecasts, with structural ones if there are few series, and calibrate all.
+
+    What stopped the training judges. Of few series that is their ends.
+
+    Parameters
+    ----------
+    panel : Panel
+        The series of the fit, whole.
+    seed : int
+        Draws structural models.
+    period : sequence of float or None
+        Lengths of seasons; None searches for them.
+    """
+
+    name, cost = "stacking", 2
+
+    def __init__(self, panel: Panel, seed: int, period: Sequence[float] | None) -> None:
+        self.panel, self.seed, self.period = panel, seed, period
+        self.is_few = panel.n_series < FEWEST_TO_HOLD_OUT
+
+    def run(self, state: FitState) -> None:
+        """Set the stacking, and what is known of errors."""
+        trained, tested, new_from = state.trained, state.judging, None
+        if tested is not None and trained.n_series == self.panel.n_series:
+            tested, new_from = self.panel, self.panel.offsets[:-1] + trained.lengths
+        options = {"new_from": new_from, "period": self.period}
+        if self.is_few:
+            options["structural"] = partial(self._structural, state.embedder.units.scaler)
+        asked = state.embedder, trained, tested, state.random_state
+        stacking, backtest = learn_stacking(*asked, **options)
+        state.embedder = model = replace(state.embedder, stacking=stacking)
+        self.calibration = calibrate(backtest, model.units.time_scale)
+        judges = trained if tested is None else tested
+        self.paths = calibrate_paths(model, judges, state.random_state, new_from)
+
+    def trained(self, transformer: NeuralTransformer) -> Trained:
+        """All that training leaves behind."""
+        asked = self.panel, self.seed, self.period
+        structural = StructuralModels.learn(*asked) if self.is_few else None
+        return Trained(transformer, self.calibration, self.paths, structural)
+
+    def _structural(
+        self, scaler: ChannelScaler, learned: Panel, asked: RollingOrigins
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Forecasts of some origins by models of the other folds; of two series or one, of all."""
+        n_folds = FEWEST_FOLDS if learned.n_series >= FEWEST_FOLDS else 1
+        series = np.arange(learned.n_series) % n_folds
+        origin = asked.whose[series_of_rows(asked.panel)[asked.origins]] % n_folds
+        found = StructuralForecasts(*np.empty((2, len(asked.rows), learned.n_channels)))
+        for k in range(n_folds):
+            others = learned[series != k] if n_folds > 1 else learned
+            models = StructuralModels.learn(others, self.seed, self.period)
+            own, rows = origin == k, np.repeat(origin == k, asked.counts)
+            query = asked.panel, asked.origins[own], asked.times[rows], asked.counts[own]
+            for column, part in zip(found, models.forecast_from(*query), strict=True):
+                column[rows] = part
+        return _standardised(scaler, found)
+
+
 def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     """Train and calibrate a clone of a transformer; see the parameters of `PolyODEForecaster`.
 
@@ -117,117 +179,32 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     if random_state is None:
         random_state = transformer.random_state
     rng = local_random_state(random_state)
-    transformer = clone(transformer)
-    transformer.set_params(random_state=int(rng.randint(2**31 - 1)), warm_start=False)
-    is_seed = isinstance(random_state, Integral)
-    seed = int(random_state if is_seed else rng.randint(2**31 - 1))
-    return fit_forecaster(transformer, panel, share, rng, seed, parameters["period"])
-
-
-def fit_forecaster(
-    transformer: NeuralTransformer,
-    panel: Panel,
-    share: float,
-    rng: np.random.RandomState,
-    seed: int = 0,
-    period: Sequence[float] | None = None,
-) -> Trained:
-    """Train a transformer, and calibrate its forecasts on held-out data.
-
-    With many series, a share of them is held out. With few, the last `share` of each is, and a
-    model that is trained anew on all data takes over the calibration. Few series also have
-    structural models, drawn with the `seed`.
-
-    `period` has lengths of seasons; None searches for them.
-    """
+    own = {"random_state": int(rng.randint(2**31 - 1)), "validation_fraction": share}
+    transformer = clone(transformer).set_params(**own, warm_start=False)
+    seed = int(random_state if isinstance(random_state, Integral) else rng.randint(2**31 - 1))
     limits = CellLimits.of(panel)
     panel = _by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
     warn_of_codes(panel, "y")
     check_sizes(panel, name="y")
-    if panel.n_series >= FEWEST_TO_HOLD_OUT:
-        held_out = np.zeros(panel.n_series, dtype=bool)
-        held_out[rng.permutation(panel.n_series)[: max(1, round(share * panel.n_series))]] = True
-        known, tested = panel[~held_out], panel[held_out]
-        return _calibrated(transformer, known, tested, None, rng, period, limits)
-    spares_end = panel.lengths >= FEWEST_TO_HOLD_OUT
-    n_held_out = np.where(spares_end, np.ceil(share * panel.lengths), 0).astype(np.int64)
-    ends = panel.offsets[1:] - n_held_out
-    known = take(panel, np.arange(panel.n_series), panel.offsets[:-1], ends)
-    structural = _by_folds(known, seed, period)
-    if n_held_out.any():
-        trained = _calibrated(transformer, known, panel, ends, rng, period, limits, structural)
-        stacking, unit = transformer.embedder_.stacking, transformer.time_scale_
-        _train(transformer, panel, limits)
-        model = transformer.embedder_
-        members = learn_members(model, panel, rng, seasons_of(model, panel, period))
-        stacking = stacking.rescaled(unit / transformer.time_scale_, members)
-        transformer.embedder_ = replace(model, stacking=stacking)
-    else:  # too little data: errors in training stand in
-        trained = _calibrated(transformer, panel, None, None, rng, period, limits, structural)
-    return trained._replace(structural=StructuralModels.learn(panel, seed, period))
+    stage = Calibrate(panel, seed, parameters["period"])
+    _train(transformer, panel, limits, [stage])
+    return stage.trained(transformer)
 
 
-def _by_folds(panel: Panel, seed: int, period: Sequence[float] | None) -> list[StructuralModels]:
-    """Structural models learned without each fold of the series; from all of two series or one."""
-    n_folds = min(panel.n_series, FEWEST_FOLDS)
-    if n_folds < FEWEST_FOLDS:
-        return [StructuralModels.learn(panel, seed, period)]
-    fold = np.arange(panel.n_series) % n_folds
-    return [StructuralModels.learn(panel[fold != k], seed, period) for k in range(n_folds)]
-
-
-def _calibrated(
+def _train(
     transformer: NeuralTransformer,
-    known: Panel,
-    tested: Panel | None,
-    ends: np.ndarray | None,
-    rng: np.random.RandomState,
-    period: Sequence[float] | None,
-    limits: CellLimits,
-    structural: Sequence[StructuralModels] = (),
-) -> Trained:
-    """Train a transformer on `known` series; learn weights and intervals from a backtest.
-
-    The backtest is on the `tested` series from their `ends` on, or from everywhere; without any,
-    on the known ones. Weights that judge a forecast are learned from other folds, and so are
-    `structural` models, those of each fold without it.
-    """
-    _train(transformer, known, limits)
-    if tested is not None:
-        check_sizes(tested, transformer.scaler_, "y")
-    model = transformer.embedder_
-
-    def structurally(asked: RollingOrigins) -> tuple[np.ndarray, np.ndarray]:
-        fold = asked.whose[series_of_rows(asked.panel)[asked.origins]] % len(structural)
-        found = StructuralForecasts(*np.empty((2, len(asked.rows), known.n_channels)))
-        for k, models in enumerate(structural):
-            rows, counts = np.repeat(fold == k, asked.counts), asked.counts[fold == k]
-            query = asked.panel, asked.origins[fold == k], asked.times[rows], counts
-            for column, own in zip(found, models.forecast_from(*query), strict=True):
-                column[rows] = own
-        return _standardised(transformer, found)
-
-    options = {"new_from": ends, "period": period}
-    if structural:
-        options["structural"] = structurally
-    stacking, backtest = learn_stacking(model, known, tested, rng, **options)
-    transformer.embedder_ = replace(model, stacking=stacking)
-    paths = calibrate_paths(transformer, known if tested is None else tested, rng, ends)
-    calibration = calibrate(backtest, transformer.time_scale_)
-    return Trained(transformer, calibration, paths, None)
-
-
-def _train(transformer: NeuralTransformer, panel: Panel, limits: CellLimits | None = None) -> None:
-    """Fit a transformer; long series are cut, and stacking is left to the forecaster.
-
-    Limits of cells are those of all series, also of held-out ones; a model that goes on has them.
-    """
+    panel: Panel,
+    limits: CellLimits | None = None,
+    then: Sequence[Stage] = (),
+) -> None:
+    """Fit a transformer; long series are cut, and other stages take the place of stacking."""
     n_coefficients = getattr(transformer, "n_coefficients", _SETTINGS.n_coefficients)
     length = _SETTINGS.rows_a_coefficient * n_coefficients
     if panel.n_series < FEWEST_TO_SPLIT:
         # Windows have to be short, so that some can be held out: training stops by their errors.
         length = min(length, max(_SETTINGS.shortest_window, panel.n_observations // 8))
-    transformer.fit_stages(panel, window_rows=length, skip=["stacking"], limits=limits)
+    options = {"skip": ["stacking"], "then": then, "limits": limits}
+    transformer.fit_stages(panel, window_rows=length, **options)
 
 
 def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
@@ -249,15 +226,15 @@ def _by_position(panel: Panel) -> Panel:
 
 
 def _standardised(
-    transformer: NeuralTransformer, found: StructuralForecasts
+    scaler: ChannelScaler, found: StructuralForecasts
 ) -> tuple[np.ndarray, np.ndarray]:
     """Structural forecasts (Q, D) and their expected errors (Q, D), in the units of the model.
 
     Expected errors that are not known are those of the mean, 1.
     """
-    expected = found.deviations / transformer.scaler_.scale
+    expected = found.deviations / scaler.scale
     expected = np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
-    return transformer.scaler_.read(found.means), expected
+    return scaler.read(found.means), expected
 
 
 def answer(
@@ -315,7 +292,7 @@ def answer(
         answers.put(asked[ahead], **_forecasts(trained, panel, times[ahead], before[ahead]))
     if is_between.any():
         own = times[is_between], offsets_from(is_between)[offsets]
-        path = on_path(trained.transformer, panel, *own)
+        path = on_path(trained.transformer.embedder_, panel, *own)
         answers.put(asked[is_between], **path._asdict())
     beside = np.flatnonzero(is_between & np.isnan(answers.apart[asked]).any(axis=1))
     if len(beside):  # of where a channel was observed
@@ -337,7 +314,7 @@ def _forecasts(
     expected = np.ones((len(times), panel.n_channels))
     if trained.structural is not None:
         found = trained.structural.forecast_from(*query)
-        others["structural"], expected = _standardised(trained.transformer, found)
+        others["structural"], expected = _standardised(model.units.scaler, found)
     values, sizes = model.forecast_from(*query, **others)
     signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
     return {"values": values, "signs": signs, "expected": expected}

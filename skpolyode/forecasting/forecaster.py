@@ -60,10 +60,10 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         ``transformer__<name>``; times are in the units of the index (seconds for datetimes). Raise
         its `horizon` if the nearest forecasts matter most. None: ``PolyODETransformer()``.
     calibration_fraction : float, default=0.2
-        Share of the data held out to calibrate forecasts and intervals. With ten series or more,
-        a share of the series is held out. With fewer, the end of each series is, and a second
-        model, trained on all data, takes over the calibration. Raise it for exact intervals, lower
-        it if data are few.
+        Share of the series that do not train the model: they stop its training, and calibrate
+        forecasts and intervals. With fewer than five series it is the end of each. It takes the
+        place of `validation_fraction` of the transformer. Raise it for exact intervals, lower it if
+        data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
@@ -72,9 +72,8 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         ["24h", "7D"], one is there or all together, by their likelihood. "auto" detects seasons.
         None: there is no season.
     random_state : int, RandomState instance or None, default=None
-        Seed of the transformer, of the structural models and of the choice of held-out series. It
-        replaces the seed of the transformer; None: the seed of the transformer decides. Global
-        generators are not used.
+        Seed of the transformer and of the structural models. It replaces the seed of the
+        transformer; None: the seed of the transformer decides. Global generators are not used.
 
     Attributes
     ----------
@@ -111,8 +110,8 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
     of the absolute errors of held-out forecasts with about the same lead, and the wider, the fewer
     of these do not overlap. With five held-out series or more, errors are first divided by a scale
     that the earlier volatility of the series predicts. Widths are held beyond the longest lead of
-    the backtest (two contexts, or 32 typical gaps of a transformer without). With fewer than ten
-    rows in every series nothing is held out, and they are too narrow.
+    the backtest (two contexts, or 32 typical gaps of a transformer without). With fewer than five
+    series of at most 24 rows nothing is held out, and they are too narrow.
 
     References
     ----------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.errors import check_share
@@ -17,7 +19,6 @@ from skpolyode.futures.continued import Ahead
 from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.selection import align_to_fit
-from skpolyode.panel.units import Units
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -173,14 +174,10 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         encoder = self.transformer_.embedder_.inputs
         return with_inputs(panel, encoder, inputs, type(self).__name__)[0]
 
-    def _error_calibration(self) -> Calibration:
+    def _forecasting(self) -> ModelEmbedder:
         if self.state == "new":
             self.check_is_fitted()
-        return self.calibration_
-
-    def _forecast_units(self) -> tuple[Units, bool]:
-        embedder = self.transformer_.embedder_
-        return embedder.units, embedder.filters
+        return replace(self.transformer_.embedder_, calibration=self.calibration_)
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         # At the last row the forecaster answers with the forecast of that row.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
@@ -16,7 +17,6 @@ from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import hide_cells, observed_part, series_of_rows, take
 from skpolyode.saving.codec import saved
-from skpolyode.transformers.neural import NeuralTransformer
 
 _ENOUGH = 2000  # hidden rows; folds beyond that are left out
 _FEWEST = 20  # hidden observations; with fewer there is no calibration
@@ -33,7 +33,7 @@ class OnPath(NamedTuple):
 
 
 def on_path(
-    transformer: NeuralTransformer,
+    model: ModelEmbedder,
     panel: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
@@ -45,8 +45,7 @@ def on_path(
 
     Parameters
     ----------
-    transformer : NeuralTransformer
-        Fitted.
+    model : ModelEmbedder
     panel : Panel
         As fit has read it; all rows hold an observation.
     times : float64 ndarray of shape (Q,)
@@ -54,8 +53,8 @@ def on_path(
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     """
-    series, model = series_index(offsets), transformer.embedder_
-    values = transformer.scaler_.transform(model.path_values(panel, times, offsets))
+    series, scaler = series_index(offsets), model.units.scaler
+    values = scaler.transform(model.path_values(panel, times, offsets))
     rows = model.standardised(panel).values
     last = panel.offsets[1:] - 1
     signs = signs_of_errors(rows, panel.offsets, last[series], np.ones(values.shape))
@@ -70,7 +69,7 @@ def on_path(
         apart = np.maximum(apart, np.finfo(np.float64).tiny)
     expected = np.ones(values.shape)
     if model.scale is not None:
-        deviation = path_std(model, panel, times, offsets) / transformer.scaler_.scale
+        deviation = path_std(model, panel, times, offsets) / scaler.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = times == asked.seen.times[asked.row]
@@ -105,7 +104,7 @@ class PathCalibration:
 
 
 def calibrate_paths(
-    transformer: NeuralTransformer,
+    model: ModelEmbedder,
     panel: Panel,
     rng: np.random.RandomState,
     earliest: np.ndarray | None,
@@ -114,10 +113,9 @@ def calibrate_paths(
 
     Parameters
     ----------
-    transformer : NeuralTransformer
-        Fitted.
+    model : ModelEmbedder
     panel : Panel
-        Series that have not trained the transformer; all rows hold an observation.
+        Series that have not trained the model; all rows hold an observation.
     rng : RandomState
         Draws the folds that are hidden.
     earliest : int64 ndarray of shape (n_series,) or None
@@ -135,10 +133,10 @@ def calibrate_paths(
     may_hide, (n_rows, n_channels) = inner[:, None] & ~np.isnan(panel.values), panel.values.shape
     stretch, each = _stretches(panel, rng), rng.randint(N_FOLDS, size=(n_rows, n_channels))
     stretches = rng.randint(N_FOLDS, size=(stretch.max() + 1, 1))[stretch]
-    between = _calibrated(transformer, panel, may_hide, stretches)
+    between = _calibrated(model, panel, may_hide, stretches)
     if between is None:
         return None
-    at_rows = None if n_channels == 1 else _calibrated(transformer, panel, may_hide, each)
+    at_rows = None if n_channels == 1 else _calibrated(model, panel, may_hide, each)
     return PathCalibration(between, at_rows)
 
 
@@ -161,12 +159,13 @@ def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
     clock = np.cumsum(np.where(inside, steps, usual)) - usual / 2
     drawn = rng.choice(len(gaps), 2 * len(steps), p=weights / weights.sum())
     stretch, row = np.searchsorted(np.cumsum(lengths[drawn]), clock), np.arange(len(steps))
-    stretch = np.where(is_long[drawn][stretch], stretch, 2 * len(steps) + row)
+    in_long = np.append(is_long[drawn], False)[stretch]  # none after the last one that is drawn
+    stretch = np.where(in_long, stretch, 2 * len(steps) + row)
     return np.unique(stretch, return_inverse=True)[1]
 
 
 def _calibrated(
-    transformer: NeuralTransformer,
+    model: ModelEmbedder,
     panel: Panel,
     may_hide: np.ndarray,
     fold: np.ndarray,
@@ -183,9 +182,9 @@ def _calibrated(
     known = hide_cells(copies, hidden)
     asked = hidden.any(axis=1)
     times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
-    found = on_path(transformer, observed_part(known), times, offsets)
+    found = on_path(model, observed_part(known), times, offsets)
     actual = np.where(hidden, copies.values, np.nan)[asked]
-    actual = transformer.scaler_.read(actual)
+    actual = model.units.scaler.read(actual)
     if np.isfinite(found.apart * actual).sum() < _FEWEST:
         return None
     series = series_of_rows(copies)[asked] % panel.n_series

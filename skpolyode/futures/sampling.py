@@ -22,18 +22,13 @@ from skpolyode.futures.continued import (
 from skpolyode.futures.samples import SamplePaths
 from skpolyode.panel import Panel, offsets_from, query_times
 from skpolyode.panel.select import observed_part, observed_series
-from skpolyode.panel.units import Units
 
 
 class SamplesFutures:
     """Mixin of estimators: quantiles and samples of futures, and when these cross a line."""
 
-    def _error_calibration(self) -> KnownErrors | None:
-        """Errors of the forecasts, with their paths if they are known."""
-        raise NotImplementedError
-
-    def _forecast_units(self) -> tuple[Units, bool]:
-        """Units of the forecasts, and whether observations are noisy."""
+    def _forecasting(self) -> Any:
+        """What forecasts, with the `units`, `filters` and `calibration` of a `ModelEmbedder`."""
         raise NotImplementedError
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
@@ -118,6 +113,16 @@ class SamplesFutures:
         ------
         ValueError
             As in `forecast_quantiles`.
+
+        Examples
+        --------
+        >>> from skpolyode import PolyODETransformer
+        >>> from skpolyode.datasets import make_ode_system
+        >>> panel = make_ode_system("damped_pendulum", 12, random_state=0).panel
+        >>> model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(panel)
+        >>> lower, upper = model.forecast_interval(panel, [0.5, 2.0], 0.9, "end")
+        >>> bool((lower.values < upper.values).all())
+        True
         """
         check_share("coverage", coverage)
         ends = [(1 - coverage) / 2, (1 + coverage) / 2]
@@ -251,20 +256,21 @@ class SamplesFutures:
         known, counts = observed_series(panel), np.diff(offsets)
         found = np.full((len(alpha), len(times), panel.n_channels), np.nan)
         if known.any():
-            errors, part = known_errors(self._error_calibration()), observed_part(panel[known])
-            series = self._continuing(part, errors, np.empty(0, dtype=np.int64))
+            errors, drawn = known_errors(self._forecasting().calibration), np.empty(0, np.int64)
+            series = self._continuing(observed_part(panel[known]), errors, drawn)
             asked = np.repeat(known, counts)
             found[:, asked] = series.quantiles(times[asked], offsets_from(counts[known]), alpha)
         return list(found)
 
     def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:
         """The series that are read, to be continued on drawn courses."""
-        known = draw_courses(self._error_calibration(), n_samples, random_state)
+        known = draw_courses(self._forecasting().calibration, n_samples, random_state)
         return self._continuing(self._observed(read()), *known)
 
     def _continuing(self, panel: Panel, calibration: KnownErrors, drawn: np.ndarray) -> Continued:
-        units, filters = self._forecast_units()
-        known = LastCells.of(panel, units, filters), units, calibration, drawn
+        model = self._forecasting()
+        last = LastCells.of(panel, model.units, model.filters)
+        known = last, model.units, calibration, drawn
         return Continued(panel, *known, lambda part, *asked: self._outlook(panel[part], *asked))
 
     def _observed(self, panel: Panel) -> Panel:

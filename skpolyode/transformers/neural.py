@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -17,7 +17,7 @@ from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_ou
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_switch
-from skpolyode.futures.continued import Ahead, KnownErrors
+from skpolyode.futures.continued import Ahead
 from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
@@ -239,12 +239,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         compute = partial(self.embedder_.forecast_values, combine=combine)
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)
 
-    def _error_calibration(self) -> KnownErrors | None:
+    def _forecasting(self) -> ModelEmbedder:
         check_is_fitted(self)
-        return self.embedder_.calibration
-
-    def _forecast_units(self) -> tuple[Units, bool]:
-        return self.embedder_.units, self.embedder_.filters
+        return self.embedder_
 
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
         return read_panel(self, X, reset=False, inputs=inputs)
@@ -263,6 +260,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         *,
         window_rows: int | None = None,
         skip: Collection[str] = (),
+        then: Sequence[Stage] = (),
         limits: CellLimits | None = None,
     ) -> Self:
         """Fit as `fit` does, but without some stages; for estimators around this one.
@@ -275,6 +273,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
             Rows of the windows that long series are cut into for training. None: as in `fit`.
         skip : collection of str, default=()
             Names of the stages to leave out, such as "stacking".
+        then : sequence of Stage, default=()
+            Stages that follow the others.
         limits : CellLimits or None, default=None
             Limits of cells, learned from more series than these. None: learned here.
 
@@ -290,7 +290,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         if unknown := set(skip) - {stage.name for stage in self.stages}:
             known = [stage.name for stage in self.stages]
             raise ValueError(f"skip holds {sorted(unknown)}; the stages are {known}.")
-        settings = {"window_rows": window_rows, "skip": skip}
+        settings = {"window_rows": window_rows, "skip": skip, "then": then}
         return fit_series(self, self._fit, X, settings=settings, limits=limits)
 
     def _fit(
@@ -298,6 +298,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         panel: Panel,
         window_rows: int | None = None,
         skip: Collection[str] = (),
+        then: Sequence[Stage] = (),
         **options: Any,
     ) -> str | None:
         check_device(self.device)
@@ -327,7 +328,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
             generator,
         )
         report_hold_out(self.fit_report_, stopping, judging)
-        run_stages([stage for stage in self.stages if stage.name not in skip], state)
+        run_stages([*(own for own in self.stages if own.name not in skip), *then], state)
         return self._take_over(state, judges_untrained=not (continues or skip))
 
     def _take_over(self, state: FitState, *, judges_untrained: bool) -> str | None:

@@ -98,8 +98,8 @@ class UncertainTransformer(NeuralTransformer):
         """Standard deviation of `interpolate`, at any times, also after the last observation.
 
         After the last observation it is that of the model alone, ``forecast(..., combine=False)``.
-        For the stacked forecast use the intervals of `PolyODEForecaster`. `forecast_std` of a
-        stream gives the same values.
+        For the stacked forecast use `forecast_interval`. `forecast_std` of a stream gives the same
+        values.
 
         Parameters
         ----------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -23,30 +25,42 @@ def small(**parameters: object) -> PolyODETransformer:
     return PolyODETransformer(**(chosen | parameters))
 
 
+class Seen(NamedTuple):
+    """Rows that were trained on, that validated, and that calibrated forecasts and paths."""
+
+    training: list[set[int]]
+    validating: list[set[int]]
+    calibrating: list[set[int]]
+
+
 @pytest.fixture
 def seen(monkeypatch):
-    """Rows that were trained on, that validated, and that calibrated, training by training."""
-    found = {"training": [], "validating": [], "calibrating": []}
-    new_task, calibrate = PolyODETransformer._new_task, engine.calibrate
-    calibrate_paths = engine.calibrate_paths
+    found = Seen([], [], [])
+    new_task = PolyODETransformer._new_task
+    calibrate_paths, calibrate = engine.calibrate_paths, engine.calibrate
+    scalers = []
+
+    def named_rows(values):
+        return set(scalers[-1].inverse(values[:, None]).round().astype(int).ravel())
 
     def spied_task(self, model, data, held_out):
-        # The units are not stored yet: standardised values are compared by their ranks.
-        rows = held_out[data.series]
-        found["training"].append(data.x[~rows, 0].double().numpy())
-        found["validating"].append(data.x[rows, 0].double().numpy())
+        rows, x = held_out[data.series], data.x[:, 0].double().numpy()
+        for own, part in zip(found, (x[~rows], x[rows]), strict=False):
+            own.append(part)
         return new_task(self, model, data, held_out)
 
     def spied_calibration(backtest, unit):
-        found["calibrating"].append(backtest.actual[:, 0])
+        found.calibrating.append(backtest.actual[backtest.is_new, 0])
         return calibrate(backtest, unit)
 
-    def spied_paths(transformer, panel, rng, earliest):
+    def spied_paths(model, panel, rng, earliest):
+        scalers.append(model.units.scaler)
         first = panel.offsets[:-1] if earliest is None else earliest
         rows = [np.arange(*ends) for ends in zip(first, panel.offsets[1:], strict=True)]
-        values = transformer.scaler_.transform(panel.values[np.concatenate(rows)])
-        found["calibrating"].append(values[:, 0])
-        return calibrate_paths(transformer, panel, rng, earliest)
+        found.calibrating.append(model.units.scaler.read(panel.values[np.concatenate(rows)])[:, 0])
+        for own in found:
+            own[:] = [named_rows(part) if isinstance(part, np.ndarray) else part for part in own]
+        return calibrate_paths(model, panel, rng, earliest)
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
     monkeypatch.setattr(engine, "calibrate", spied_calibration)
@@ -54,52 +68,42 @@ def seen(monkeypatch):
     return found
 
 
-def names(transformer: PolyODETransformer, values: np.ndarray) -> set[int]:
-    return set(transformer.scaler_.inverse(values).round().astype(int))
+def train(lengths: list[int], **options: object) -> engine.Trained:
+    given = {"calibration_fraction": 0.2, "update_epochs": 0, "random_state": 0, "period": ()}
+    return engine.train_forecaster({"transformer": small(), **given, **options}, named(lengths))
 
 
-def test_series_that_calibrate_are_not_trained_on(seen):
-    lengths = [30] * 15
-    rng = np.random.RandomState(0)
-    transformer = engine.fit_forecaster(small(), named(lengths), 0.2, rng, period=()).transformer
-    trained, validating, calibrating = (names(transformer, own[0]) for own in seen.values())
-    series = [{name // 10_000 for name in own} for own in (trained, validating, calibrating)]
-    assert len(series[2]) == 3
-    assert not series[2] & (series[0] | series[1])
-    assert not series[0] & series[1]
-    assert series[0] | series[1] | series[2] == set(range(15))
+@pytest.mark.parametrize("n_series", [6, 15, 120])
+def test_series_that_calibrate_are_not_trained_on(seen, n_series):
+    """Of many, half of those that are held out stop training, and the others calibrate."""
+    with quick.few_structural_models():
+        train([30] * n_series)
+    forecasts, paths = seen.calibrating
+    trained, validating, calibrating = (
+        {name // 10_000 for name in own} for own in (*seen.training, *seen.validating, paths)
+    )
+    n_held_out = max(n_series // 5, 1)
+    assert len(calibrating) == (n_held_out if n_held_out < 20 else n_held_out // 2)
+    assert not calibrating & trained
+    assert not validating & trained
+    assert validating == calibrating or not validating & calibrating
+    assert trained | validating | calibrating == set(range(n_series))
+    assert {name // 10_000 for name in forecasts} == calibrating
 
 
-@pytest.mark.parametrize("lengths", [[100], [60, 80, 70], [40] * 7])
+@pytest.mark.parametrize("lengths", [[100], [60, 80, 70], [40] * 4])
 def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
-    """The model that calibrates is one of its own; the last one may know all."""
-    fits = []
-    fit = PolyODETransformer.fit_stages
-
-    def spied(self, panel, **options):
-        fits.append(panel.values[:, 0].astype(int))
-        return fit(self, panel, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PolyODETransformer, "fit_stages", spied)
-        rng = np.random.RandomState(0)
-        engine.fit_forecaster(small(), named(lengths), 0.2, rng, period=())
-    first, last = (set(own) for own in fits)
-    ends = {
-        10_000 * k + row for k, n in enumerate(lengths) for row in range(n - int(np.ceil(n / 5)), n)
-    }
-    assert last == first | ends
-    assert not first & ends
-    # Calibrations, on the ends, in the units of the model that does not know them: of paths and
-    # of forecasts.
-    assert len(seen["calibrating"]) == 2
-    reference = np.array(sorted(first), dtype=float)
-    highest = seen["training"][0].max()
-    for calibrating in seen["calibrating"]:
-        assert len(calibrating) > 0
-        if len(lengths) == 1:
-            assert calibrating.min() > highest
-    assert len(reference) == sum(n - int(np.ceil(n / 5)) for n in lengths)
+    """One model is trained; what stops its training calibrates, and what lies shortly before."""
+    with quick.few_structural_models():
+        train(lengths)
+    assert len(seen.training) == 1
+    for calibrating in seen.calibrating:
+        assert not calibrating & seen.training[0]
+        assert calibrating & seen.validating[0]
+        for k, n in enumerate(lengths):
+            own = {name - 10_000 * k for name in calibrating if name // 10_000 == k}
+            assert max(own) == n - 1
+            assert 0.7 * n < min(own) < 0.85 * n
 
 
 def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypatch):
@@ -119,8 +123,7 @@ def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypa
     monkeypatch.setattr(StructuralModels, "learn", spied_learn)
     monkeypatch.setattr(StructuralModels, "forecast_from", spied_forecasts)
     with quick.few_structural_models():
-        rng = np.random.RandomState(0)
-        found = engine.fit_forecaster(small(), named([30] * 5), 0.2, rng, period=())
+        found = train([30] * 5)
     assert len(judged) == 3
     assert set.union(*(series for _, series in judged)) == set(range(5))
     for models, series in judged:
@@ -130,13 +133,10 @@ def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypa
 
 @pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])
 def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
-    transformer = small()
-    engine._train(transformer, named(lengths))
-    training, validating = (
-        names(transformer, seen[kind][0]) for kind in ("training", "validating")
-    )
-    assert validating
-    assert not training & validating
+    with quick.few_structural_models():
+        train(lengths)
+    assert seen.validating[0]
+    assert not seen.training[0] & seen.validating[0]
 
 
 def test_times_are_at_between_or_after_rows():

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import skpolyode
-from skpolyode.embedders import ChannelScaler
+from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import N_SIGNS
 from skpolyode.forecasting import PolyODEForecaster
@@ -83,7 +83,7 @@ def parts(panel: Panel, kept: np.ndarray) -> list:
 def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     panel = Panel.from_series([([0.0, 1.0, 3.0], [[1.0, 0.0], [2.0, np.nan], [0.0, 1.0]])])
     times = np.array([0.0, 0.5, 1.0, 2.5])
-    asked = fitted.transformer_, panel, times, np.array([0, 4])
+    asked = fitted.transformer_.embedder_, panel, times, np.array([0, 4])
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
     np.testing.assert_allclose(on_path(*asked).apart, wanted)
 
@@ -156,17 +156,17 @@ def test_before_the_first_row_they_are_those_of_a_forecast_as_far(walker):
 def test_long_gaps_are_covered():
     """Even rows and some gaps of ten of them: errors at single hidden rows do not tell of these."""
     rng, known, hidden = np.random.default_rng(0), [], []
-    for _ in range(80):
+    for _ in range(120):
         times, x = np.arange(60.0), rng.standard_normal(60).cumsum()
         start = int(rng.integers(10, 40))
         gap = (times > start) & (times <= start + 10)
         known.append((times[~gap], x[~gap]))
         hidden.append((times[gap], x[gap]))
-    model = as_good_as_lines().pretrain(Panel.from_series(known[:40]))
-    inside = [(t - t[0] > 3) & (t - t[0] < 7) for t, _ in hidden[40:]]
-    asked = [t[own] for (t, _), own in zip(hidden[40:], inside, strict=True)]
-    lower, upper = model.interpolate_interval(known[40:], asked, coverage=0.9)
-    actual = np.concatenate([x[own] for (_, x), own in zip(hidden[40:], inside, strict=True)])
+    model = as_good_as_lines().pretrain(Panel.from_series(known[:80]))
+    inside = [(t - t[0] > 3) & (t - t[0] < 7) for t, _ in hidden[80:]]
+    asked = [t[own] for (t, _), own in zip(hidden[80:], inside, strict=True)]
+    lower, upper = model.interpolate_interval(known[80:], asked, coverage=0.9)
+    actual = np.concatenate([x[own] for (_, x), own in zip(hidden[80:], inside, strict=True)])
     covered = (lower.values[:, 0] <= actual) & (actual <= upper.values[:, 0])
     assert covered.mean() == pytest.approx(0.9, abs=0.07)  # 40 gaps: a standard error of 0.045
 
@@ -176,6 +176,16 @@ def test_even_rows_are_hidden_one_by_one(n_rows):
     t = 0.1 * np.arange(n_rows)
     panel, rng = Panel.from_series([(t, t)] * 3), np.random.RandomState(0)
     assert len(np.unique(_stretches(panel, rng))) == 3 * n_rows
+
+
+def test_hours_beside_months_are_hidden_in_stretches_too():
+    """Those that are drawn need not reach to the end."""
+    hours = [np.arange(16.0), 24.0 * np.arange(16), 730.0 * np.arange(15)]
+    panel = Panel.from_series([(t, t) for t in hours])
+    for seed in range(10):
+        sizes = np.bincount(_stretches(panel, np.random.RandomState(seed)))
+        assert sizes.sum() == 47
+        assert (sizes == 1).sum() > 10
 
 
 @pytest.mark.parametrize("options", [{"observations": "noisy"}, {"embedding": "coefficients_std"}])
@@ -218,7 +228,7 @@ def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
         return OnPath(0 * ones, signs, ones, own, np.zeros(len(times), bool))
 
     monkeypatch.setattr(module, "on_path", fake)
-    model = SimpleNamespace(scaler_=ChannelScaler(np.zeros(1), np.ones(1)))
+    model = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0))
     found = calibrate_paths(model, panel, np.random.RandomState(0), None)
     for level in (0.2, 0.9):
         asked = np.ones((1, 1)), level, np.zeros((1, 1, N_SIGNS)), np.zeros(1, dtype=bool)

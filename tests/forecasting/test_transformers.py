@@ -54,10 +54,8 @@ class TestEveryTransformer:
         assert not hasattr(transformer, "embedder_")
         trained = forecaster.transformer_
         assert type(trained) is type(transformer)
-        assert {**trained.get_params(), "random_state": None} == {
-            **transformer.get_params(),
-            "random_state": None,
-        }
+        own = {"random_state": trained.random_state, "validation_fraction": 0.2}
+        assert trained.get_params() == transformer.get_params() | own
         assert trained.random_state == int(np.random.RandomState(0).randint(2**31 - 1))
 
     def test_sktime_calls(self, pretrained, panel, name):
@@ -106,7 +104,7 @@ class TestEveryTransformer:
         forecaster = pretrained[name].clone().fit(y)
         before = forecaster.transformer_
         states = [p.clone() for p in before.embedder_.model.parameters()]
-        forecaster.update(y.iloc[-2:] + 0.1)
+        forecaster.update(y.groupby(level="who").tail(6) + 1.0)
         after = forecaster.transformer_
         assert after.get_params() == before.get_params()
         pairs = zip(states, after.embedder_.model.parameters(), strict=True)
@@ -179,7 +177,8 @@ def test_the_transformer_by_default_is_that_of_everyone(panel, monkeypatch):
     )
     with pytest.raises(ZeroDivisionError):
         PolyODEForecaster(random_state=0).pretrain(panel)
-    expected = PolyODETransformer(random_state=seen[0]["random_state"])
+    random_state, share = seen[0]["random_state"], PolyODEForecaster().calibration_fraction
+    expected = PolyODETransformer(random_state=random_state, validation_fraction=share)
     assert seen[0] == expected.get_params()
 
 
@@ -196,7 +195,6 @@ def test_without_a_seed_that_of_the_transformer_counts():
 
 
 def test_a_warm_start_is_not_taken_from_one_training_to_the_next(panel):
-    """With few series the model is trained twice, the second time anew."""
     few, answers = panel[:1], []
     for warm_start in (False, True):
         transformer = ToyTransformer(max_epochs=2, warm_start=warm_start)

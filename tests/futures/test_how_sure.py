@@ -1,0 +1,100 @@
+"""What is called `_interval`, `_quantiles` or sampled is calibrated; `_std` is of the model."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import skpolyode
+from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
+from skpolyode.ensemble.conformal import Calibration
+from skpolyode.forecasting.paths import PathCalibration
+from tests import quick
+
+CALIBRATED = {"forecast_interval", "forecast_quantiles", "interpolate_interval"}
+OF_SKTIME = {"predict_interval", "predict_quantiles"}
+SAMPLED = {"sample_paths"}
+OF_THE_MODEL = {"interpolate_std", "reconstruct_std", "inverse_transform_std", "derivative_std"}
+TIMES = [0.7, 1.3, 9.5, 12.0]  # between observations, and after the last
+
+
+def waves(n_series: int, seed: int) -> Panel:
+    rng, t = np.random.default_rng(seed), np.arange(10.0)
+    phases = rng.uniform(0, 6, n_series)
+    return Panel.from_series([(t, np.sin(t + p) + 0.3 * rng.standard_normal(10)) for p in phases])
+
+
+@pytest.fixture(scope="module")
+def transformer() -> PolyODETransformer:
+    small = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
+    with quick.few_variance_steps():
+        return small.fit(waves(30, 0)).learn_std(waves(30, 0))
+
+
+@pytest.fixture(scope="module")
+def forecaster() -> PolyODEForecaster:
+    small = PolyODETransformer(n_coefficients=4, max_epochs=1)
+    return PolyODEForecaster(small, random_state=0).pretrain(waves(30, 0))
+
+
+def doubled(known: Calibration) -> Calibration:
+    """Of errors that are twice as large."""
+    errors = [tuple(replace(e, errors=2 * e.errors) for e in own) for own in known.errors]
+    around = None if known.around is None else doubled(known.around)
+    return replace(known, errors=tuple(errors), around=around)
+
+
+def test_doors_are_called_by_what_they_give():
+    """A new one is entered here, and so below."""
+    public = [getattr(skpolyode, name) for name in skpolyode.__all__]
+    classes = [own for own in public if inspect.isclass(own)]
+    names = {name for own in classes for name in dir(own) if not name.startswith("_")}
+    ends = ("_interval", "_quantiles", "_std", "sample_paths")
+    found = {name for name in names if name.endswith(ends)} - {"learn_std"}
+    assert found == CALIBRATED | OF_SKTIME | SAMPLED | OF_THE_MODEL
+
+
+def width(model: PolyODETransformer | PolyODEForecaster, door: str) -> np.ndarray:
+    """Width of what a door says of the future, or, of paths, of all times."""
+    panel = waves(4, 1)
+    times = TIMES if door == "interpolate_interval" else TIMES[2:]
+    ask = getattr(model, door)
+    if door == "sample_paths":
+        return np.ptp(ask(panel, times, n_samples=100, random_state=0).samples, axis=1)
+    found = ask(panel, times, [0.2, 0.8]) if door == "forecast_quantiles" else ask(panel, times)
+    lower, upper = found.values() if isinstance(found, dict) else found
+    return upper.values - lower.values
+
+
+@pytest.mark.parametrize("door", sorted((CALIBRATED | SAMPLED) - {"interpolate_interval"}))
+def test_what_a_transformer_calibrates_follows_the_errors_of_its_backtest(transformer, door):
+    other, embedder = copy.copy(transformer), transformer.embedder_
+    other.embedder_ = replace(embedder, calibration=doubled(embedder.calibration.learned))
+    np.testing.assert_allclose(width(other, door), 2 * width(transformer, door), rtol=1e-6)
+
+
+@pytest.mark.parametrize("door", sorted(CALIBRATED | SAMPLED))
+def test_what_a_forecaster_calibrates_follows_the_errors_of_its_backtest(forecaster, door):
+    other, paths = copy.copy(forecaster), forecaster.path_calibration_
+    other.calibration_ = doubled(forecaster.calibration_)
+    other.path_calibration_ = PathCalibration(doubled(paths.between), paths.at_rows)
+    assert (width(forecaster, door) > 0).all()
+    np.testing.assert_allclose(width(other, door), 2 * width(forecaster, door), rtol=1e-6)
+
+
+def test_standard_deviations_do_not_follow_these_errors(transformer):
+    other, embedder, panel = copy.copy(transformer), transformer.embedder_, waves(4, 1)
+    other.embedder_ = replace(embedder, calibration=doubled(embedder.calibration.learned))
+    for door, times in (
+        ("interpolate_std", TIMES),
+        ("reconstruct_std", None),
+        ("derivative_std", TIMES[:2]),
+    ):
+        found = [getattr(model, door)(panel, times).values for model in (transformer, other)]
+        np.testing.assert_array_equal(*found)
+        assert (found[0] >= 0).all()
+        assert found[0].any()
