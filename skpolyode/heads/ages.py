@@ -132,7 +132,7 @@ class AgedEstimator(HeadEstimator):
             known, first, place = np.unique(stop[begun], return_index=True, return_inverse=True)
             Z = self._ages._aged(panel, series[begun][first], known)
             values[begun] = self._ages._answer(Z).reshape(len(Z), -1)[place]
-        return with_channels(panel, names).like(flat, values, offsets)
+        return _with_channels(panel, names).like(flat, values, offsets)
 
     def _of_stream(self, stream: Any, times: Any, names: Sequence[str]) -> Panel:
         """Answers for the series of a stream, each at its last observation."""
@@ -148,7 +148,7 @@ class AgedEstimator(HeadEstimator):
         Z = self._ages._with_age([np.column_stack(features)], ends.end - ends.start)
         rows = ends.offsets[1:] - 1
         values = self._ages._answer(Z).reshape(len(Z), -1)
-        return with_channels(ends, names).like(ends.times[rows], values, np.arange(len(rows) + 1))
+        return _with_channels(ends, names).like(ends.times[rows], values, np.arange(len(rows) + 1))
 
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -156,7 +156,7 @@ def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndar
     return rows_until(panel.times, panel.offsets, times, offsets) + 1
 
 
-def with_channels(panel: Panel, names: Sequence[str]) -> Panel:
+def _with_channels(panel: Panel, names: Sequence[str]) -> Panel:
     """The series without rows, and with other channels."""
     rows = panel.without_rows().rows
     cells = np.empty((0, len(names)))
