@@ -121,19 +121,7 @@ class HeadEstimator(SeriesEstimator):
         self._validate_params()
         with unchanged_by_errors(self):
             panel = align_to_frozen(self, read_panel(self, X, reset=True), self.transformer)
-            if y is None:
-                name = type(self).__name__
-                raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-            refuse_reordered(y, panel, "y")
-            check_consistent_length(np.empty(panel.n_series), y)
-            refuse_missing(y, "y", "no target")
-            if max(np.asarray(y).shape[1:], default=1) > 1:
-                kind = "Classifier" if is_classifier(self) else "Regressor"
-                raise ValueError(
-                    f"y holds several targets, of which a PolyODE{kind} takes one: fit "
-                    f"sklearn.multioutput.MultiOutput{kind} with PolyODE{kind}(FrozenEstimator("
-                    "transformer)), on a transformer that is fitted."
-                )
+            self._check_targets(y, panel)
             known, observed = observed_series(panel), drop_empty(panel)
             target = self._read_target(y, known)
             labels = None if groups is None else one_each(groups, panel, "groups")
@@ -163,6 +151,22 @@ class HeadEstimator(SeriesEstimator):
             self._calibrate(Z, target, deals[0], weights)
             self._fit_ages(head, panel, target, labels, weights, rng)
         return self
+
+    def _check_targets(self, y: Any, panel: Panel) -> None:
+        """Raise a ValueError unless there is one target for each series, in their order."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        refuse_reordered(y, panel, "y")
+        check_consistent_length(np.empty(panel.n_series), y)
+        refuse_missing(y, "y", "no target")
+        if max(np.asarray(y).shape[1:], default=1) > 1:
+            kind = "Classifier" if is_classifier(self) else "Regressor"
+            raise ValueError(
+                f"y holds several targets, of which a PolyODE{kind} takes one: fit "
+                f"sklearn.multioutput.MultiOutput{kind} with PolyODE{kind}(FrozenEstimator("
+                "transformer)), on a transformer that is fitted."
+            )
 
     @abstractmethod
     def _read_target(self, y: Any, known: np.ndarray) -> np.ndarray:
@@ -297,8 +301,7 @@ class HeadEstimator(SeriesEstimator):
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> Panel:
         """Series to score; a ValueError if targets are missing or ids are in another order."""
         panel = read_panel(self, X, reset=False)
-        refuse_reordered(y, panel, "y")
-        refuse_missing(y, "y", "no target")
+        self._check_targets(y, panel)
         refuse_reordered(sample_weight, panel, "sample_weight")
         return panel
 
