@@ -56,6 +56,7 @@ class HeadEstimator(SeriesEstimator):
         "head": [HasMethods(["fit"]), None],  # some have `predict` once they are fitted
         "cv": [Interval(Integral, 2, None, closed="left")],
         "scoring": [StrOptions({*get_scorer_names()}), callable, None],
+        "n_cuts": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
 
@@ -71,6 +72,7 @@ class HeadEstimator(SeriesEstimator):
         head: Any = None,
         cv: int = 5,
         scoring: Any = None,
+        n_cuts: int = 0,
         random_state: Any = None,
     ) -> None:
         self.transformer = transformer
@@ -78,6 +80,7 @@ class HeadEstimator(SeriesEstimator):
         self.head = head
         self.cv = cv
         self.scoring = scoring
+        self.n_cuts = n_cuts
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
