@@ -37,13 +37,10 @@ def concat_rows(panels: Sequence[Panel], ids: object = None) -> tuple[Rows, bool
                 f"{first.rows.times.axis}; build all of them with one time_unit and time zone."
             )
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
-    named, aligned = (
-        panels[leading],
-        [_as_leading(panels, k, leading) for k in range(len(panels))],
-    )
+    aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
     labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
     rows = replace(
-        named.rows,
+        panels[leading].rows,
         times=_times([panel.rows.times for panel in panels]),
         values=np.concatenate([panel.values for panel in aligned]),
         beside=join_beside(aligned),
