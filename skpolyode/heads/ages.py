@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import FeatureUnion
-from sklearn.utils._param_validation import Interval
 
 from skpolyode.embedders.paths import rows_until
 from skpolyode.heads.base import HeadEstimator
@@ -27,7 +25,6 @@ from skpolyode.heads.weights import fit_parameters
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.select import observed_part, series_chunks, take
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.parameters import check_names
 
 _CHUNK = 200_000  # rows of cut series that are embedded together
 
@@ -45,30 +42,9 @@ def follows_ages(estimator: AgedEstimator) -> bool:
 class AgedEstimator(HeadEstimator):
     """Base of estimators whose answers can be followed along time."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **HeadEstimator._parameter_constraints,
-        "n_cuts": [Interval(Integral, 0, None, closed="left")],
-    }
-
     _ages: AgedEstimator  # as this one, but for a head that reads one feature more: the age
     _age_unit: float
     _is_aged = False
-
-    @check_names
-    def __init__(
-        self,
-        transformer: Any = None,
-        *,
-        features: str = "auto",
-        head: Any = None,
-        cv: int = 5,
-        scoring: Any = None,
-        n_cuts: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        folds = {"cv": cv, "scoring": scoring, "random_state": random_state}
-        super().__init__(transformer, features=features, head=head, **folds)
-        self.n_cuts = n_cuts
 
     def _fit_ages(
         self,
@@ -132,7 +108,7 @@ class AgedEstimator(HeadEstimator):
             known, first, place = np.unique(stop[begun], return_index=True, return_inverse=True)
             Z = self._ages._aged(panel, series[begun][first], known)
             values[begun] = self._ages._answer(Z).reshape(len(Z), -1)[place]
-        return with_channels(panel, names).like(flat, values, offsets)
+        return _with_channels(panel, names).like(flat, values, offsets)
 
     def _of_stream(self, stream: Any, times: Any, names: Sequence[str]) -> Panel:
         """Answers for the series of a stream, each at its last observation."""
@@ -148,7 +124,7 @@ class AgedEstimator(HeadEstimator):
         Z = self._ages._with_age([np.column_stack(features)], ends.end - ends.start)
         rows = ends.offsets[1:] - 1
         values = self._ages._answer(Z).reshape(len(Z), -1)
-        return with_channels(ends, names).like(ends.times[rows], values, np.arange(len(rows) + 1))
+        return _with_channels(ends, names).like(ends.times[rows], values, np.arange(len(rows) + 1))
 
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -156,7 +132,7 @@ def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndar
     return rows_until(panel.times, panel.offsets, times, offsets) + 1
 
 
-def with_channels(panel: Panel, names: Sequence[str]) -> Panel:
+def _with_channels(panel: Panel, names: Sequence[str]) -> Panel:
     """The series without rows, and with other channels."""
     rows = panel.without_rows().rows
     cells = np.empty((0, len(names)))

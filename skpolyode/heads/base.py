@@ -26,7 +26,6 @@ from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.heads.weights import fit_parameters, read_weights, series_weights
 from skpolyode.panel import Panel
-from skpolyode.panel.cells import unmasked
 from skpolyode.panel.select import drop_empty, observed_series
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
@@ -45,9 +44,6 @@ from skpolyode.transformers.parameters import check_names, local_random_state
 # With a few dozen series, one deal of folds decides by luck (ArrowHead, 36 series: an accuracy of
 # .75 to .89). Folds are dealt again until MANY_SERIES tests were made, but at most so often.
 _MOST_DEALS = 5
-# What is fitted for each target.
-_OF_A_TARGET = ("classes_", "class_prior_", "target_mean_", "temperature_", "features_")
-_OF_A_TARGET += ("cv_scores_", "feature_transformer_", "head_")
 
 
 class HeadEstimator(SeriesEstimator):
@@ -59,6 +55,7 @@ class HeadEstimator(SeriesEstimator):
         "head": [HasMethods(["fit"]), None],  # some have `predict` once they are fitted
         "cv": [Interval(Integral, 2, None, closed="left")],
         "scoring": [StrOptions({*get_scorer_names()}), callable, None],
+        "n_cuts": [Interval(Integral, 0, None, closed="left")],
         "random_state": ["random_state"],
     }
 
@@ -74,6 +71,7 @@ class HeadEstimator(SeriesEstimator):
         head: Any = None,
         cv: int = 5,
         scoring: Any = None,
+        n_cuts: int = 0,
         random_state: Any = None,
     ) -> None:
         self.transformer = transformer
@@ -81,6 +79,7 @@ class HeadEstimator(SeriesEstimator):
         self.head = head
         self.cv = cv
         self.scoring = scoring
+        self.n_cuts = n_cuts
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, sample_weight: Any = None) -> Self:
@@ -92,9 +91,10 @@ class HeadEstimator(SeriesEstimator):
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format. Static
             covariates of a Panel become features, too. Series without any observation (a Panel can
             hold such) are left out.
-        y : array-like of shape (n_series,) or (n_series, n_targets), default=None
-            What to predict, in the order of the series; it has to be given. For several targets
-            features and heads are chosen for each (`estimators_`), on one transformer.
+        y : array-like of shape (n_series,), default=None
+            What to predict, in the order of the series; it has to be given. For several targets,
+            put a `FrozenEstimator` of a fitted transformer into this estimator, and this into a
+            `MultiOutputClassifier` or `MultiOutputRegressor` of scikit-learn.
         groups : array-like of shape (n_series,) or None, default=None
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together in training.
@@ -121,17 +121,9 @@ class HeadEstimator(SeriesEstimator):
             If MiniRocket is asked for, and numba or sktime is not installed.
         """
         self._validate_params()
-        if _n_targets(y) > 1:
-            return self._fit_each(X, y, groups, sample_weight)
         with unchanged_by_errors(self):
-            vars(self).pop("estimators_", None)
             panel = align_to_frozen(self, read_panel(self, X, reset=True), self.transformer)
-            if y is None:
-                name = type(self).__name__
-                raise ValueError(f"{name} requires y to be passed, but the target y is None.")
-            refuse_reordered(y, panel, "y")
-            check_consistent_length(np.empty(panel.n_series), y)
-            refuse_missing(y, "y", "no target")
+            self._check_targets(y, panel)
             known, observed = observed_series(panel), drop_empty(panel)
             target = self._read_target(y, known)
             labels = None if groups is None else one_each(groups, panel, "groups")
@@ -162,20 +154,21 @@ class HeadEstimator(SeriesEstimator):
             self._fit_ages(head, panel, target, labels, weights, rng)
         return self
 
-    def _fit_each(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Self:
-        """Fit to several targets (B, n_targets): an estimator for each, on one transformer."""
-        told = {"groups": groups, "sample_weight": sample_weight}
-        with unchanged_by_errors(self):
-            refuse_reordered(y, read_panel(self, X, reset=True), "y")
-            y = np.asarray(unmasked(y))
-            first = clone(self).fit(X, y[:, 0], **told)
-            shared = clone(self).set_params(transformer=FrozenEstimator(first.transformer_))
-            others = [clone(shared).fit(X, target, **told) for target in y.T[1:]]
-            self.transformer_, self.estimators_ = first.transformer_, [first, *others]
-            for name in _OF_A_TARGET:
-                if hasattr(first, name):
-                    setattr(self, name, [getattr(one, name) for one in self.estimators_])
-        return self
+    def _check_targets(self, y: Any, panel: Panel) -> None:
+        """Raise a ValueError unless there is one target for each series, in their order."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+        refuse_reordered(y, panel, "y")
+        check_consistent_length(np.empty(panel.n_series), y)
+        refuse_missing(y, "y", "no target")
+        if max(np.asarray(y).shape[1:], default=1) > 1:
+            kind = "Classifier" if is_classifier(self) else "Regressor"
+            raise ValueError(
+                f"y holds several targets, of which a PolyODE{kind} takes one: fit "
+                f"sklearn.multioutput.MultiOutput{kind} with PolyODE{kind}(FrozenEstimator("
+                "transformer)), on a transformer that is fitted."
+            )
 
     @abstractmethod
     def _read_target(self, y: Any, known: np.ndarray) -> np.ndarray:
@@ -288,13 +281,11 @@ class HeadEstimator(SeriesEstimator):
 
         Returns
         -------
-        ndarray of shape (n_series,) or (n_series, n_targets)
+        ndarray of shape (n_series,)
             For a series without any observation (a Panel can hold such), the most frequent class
             of `fit` or the mean of its targets.
         """
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
-            return np.column_stack([one.predict(X) for one in self.estimators_])
         return self._predict_each(X, self.head_.predict, self._default)
 
     def _predict_each(
@@ -312,8 +303,7 @@ class HeadEstimator(SeriesEstimator):
     def _scored(self, X: Any, y: Any, sample_weight: Any) -> Panel:
         """Series to score; a ValueError if targets are missing or ids are in another order."""
         panel = read_panel(self, X, reset=False)
-        refuse_reordered(y, panel, "y")
-        refuse_missing(y, "y", "no target")
+        self._check_targets(y, panel)
         refuse_reordered(sample_weight, panel, "sample_weight")
         return panel
 
@@ -347,11 +337,3 @@ class HeadEstimator(SeriesEstimator):
 def _at(kept: np.ndarray, *entries: Any) -> list[Any]:
     """The entries of some series; None where there are none."""
     return [None if each is None else each[kept] for each in entries]
-
-
-def _n_targets(y: Any) -> int:
-    try:
-        shape = np.asarray(y).shape
-    except ValueError:  # ragged: scikit-learn says so
-        return 1
-    return shape[1] if len(shape) == 2 else 1

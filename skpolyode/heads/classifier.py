@@ -92,9 +92,6 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
         Turns series into the features that the head reads, static covariates included.
     head_ : classifier
         The fitted head.
-    estimators_ : list of estimators
-        The fitted estimators, one per target, if there are several targets. Attributes that a
-        target decides are then lists, with an entry for each target.
     temperature_ : float
         Scores are divided by it before they become probabilities; 1 for heads with
         `predict_proba`.
@@ -224,13 +221,10 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
 
         Returns
         -------
-        float64 ndarray of shape (n_series, n_classes), or a list of such
-            In the order of `classes_`; for several targets one for each. For a series without
-            any observation, `class_prior_`.
+        float64 ndarray of shape (n_series, n_classes)
+            In the order of `classes_`. For a series without any observation, `class_prior_`.
         """
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
-            return [one.predict_proba(X) for one in self.estimators_]
         return self._predict_each(X, self._answer, self.class_prior_[None])
 
     def _answer(self, Z: np.ndarray) -> np.ndarray:
@@ -243,13 +237,13 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
         return answers
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; with several targets, the share of series with all of them right.
+        """Accuracy.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        y : array-like of shape (n_series,) or (n_series, n_targets)
+        y : array-like of shape (n_series,)
             Their classes.
         sample_weight : array-like of shape (n_series,) or None, default=None
             Weight of each series.
@@ -258,11 +252,7 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
         -------
         float
         """
-        X = self._scored(X, y, sample_weight)
-        if not hasattr(self, "estimators_"):
-            return super().score(X, y, sample_weight)
-        is_right = (self.predict(X) == np.asarray(y)).all(axis=1)
-        return float(np.average(is_right, weights=sample_weight))
+        return super().score(self._scored(X, y, sample_weight), y, sample_weight)
 
 
 class _WithProbabilities(ClassifierMixin, BaseEstimator):

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.ages import AgedEstimator, follows_ages, with_channels
+from skpolyode.heads.ages import AgedEstimator, follows_ages
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator
 
@@ -62,9 +62,6 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
         Turns series into the features that the head reads, static covariates included.
     head_ : regressor
         The fitted head.
-    estimators_ : list of estimators
-        The fitted estimators, one per target, if there are several targets. Attributes that a
-        target decides are then lists, with an entry for each target.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
@@ -120,8 +117,8 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
         Returns
         -------
         Panel
-            Predictions, one channel a target: "y", or "y0", "y1", ... Before the first observation
-            of a series, the mean target of `fit`.
+            Predictions, of the channel "y". Before the first observation of a series, the mean
+            target of `fit`.
 
         Raises
         ------
@@ -141,12 +138,7 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
         Panel(1 series, 1 channel, 3 observations, 100% of cells observed, times -1 to 7)
         """
         check_is_fitted(self)
-        several = hasattr(self, "estimators_")
-        each = self.estimators_ if several else [self]
-        paths = [one._along(X, times, relative_to, one._default[None], ["y"]) for one in each]
-        names = [f"y{k}" for k in range(len(each))] if several else ["y"]
-        values = np.column_stack([path.values for path in paths])
-        return with_channels(paths[0], names).like(paths[0].times, values, paths[0].offsets)
+        return self._along(X, times, relative_to, self._default[None], ["y"])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination R² of the predictions.
@@ -155,7 +147,7 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        y : array-like of shape (n_series,) or (n_series, n_targets)
+        y : array-like of shape (n_series,)
             Their targets.
         sample_weight : array-like of shape (n_series,) or None, default=None
             Weight of each series.

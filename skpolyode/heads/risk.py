@@ -18,7 +18,6 @@ from skpolyode.panel.checks import some_of
 def has_scores(classifier: Any) -> bool:
     """Whether the head gives scores, or will if it is not fitted."""
     head = getattr(classifier, "head_", classifier.head)
-    head = head[0] if isinstance(head, list) else head  # of several targets
     return head is None or hasattr(head, "predict_proba") or hasattr(head, "decision_function")
 
 
@@ -31,12 +30,11 @@ class AgedClassifier(AgedEstimator):
 
     classes_: np.ndarray
     class_prior_: np.ndarray
-    estimators_: list[AgedClassifier]
 
     @available_if(_follows_risk)
     def predict_proba_path(
         self, X: Any, times: Any = None, relative_to: str | None = None
-    ) -> Panel | list[Panel]:
+    ) -> Panel:
         """Probabilities along the series, each from what was known then; needs `n_cuts`.
 
         One head answers at all ages of a series. It knows the features and the time since the first
@@ -57,10 +55,10 @@ class AgedClassifier(AgedEstimator):
 
         Returns
         -------
-        Panel, or a list of such
-            Probabilities, a channel a class, named as in `classes_`; for several targets a panel
-            for each. Before the first observation of a series, `class_prior_`. What is observed
-            after a time does not change the answer at that time.
+        Panel
+            Probabilities, a channel a class, named as in `classes_`. Before the first observation
+            of a series, `class_prior_`. What is observed after a time does not change the answer
+            at that time.
 
         Raises
         ------
@@ -92,13 +90,11 @@ class AgedClassifier(AgedEstimator):
         ['up']
         """
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
-            return [one.predict_proba_path(X, times, relative_to) for one in self.estimators_]
         names = [str(label) for label in self.classes_]
         return self._along(X, times, relative_to, self.class_prior_[None], names)
 
     @available_if(_follows_risk)
-    def decided_at(self, X: Any, confidence: Any = 0.95) -> pd.DataFrame | list[pd.DataFrame]:
+    def decided_at(self, X: Any, confidence: Any = 0.95) -> pd.DataFrame:
         """When each series was decided: the first observation at which a class is probable enough.
 
         The rule looks at the past only, as one that stops does: later probabilities may be lower.
@@ -113,10 +109,9 @@ class AgedClassifier(AgedEstimator):
 
         Returns
         -------
-        DataFrame, or a list of such
+        DataFrame
             Columns `series` (the id), `class` and `time`; a row a series. Where no class is
-            reached, the class is None, and the time NaN or NaT. For several targets a table for
-            each.
+            reached, the class is None, and the time NaN or NaT.
 
         Raises
         ------
@@ -124,8 +119,6 @@ class AgedClassifier(AgedEstimator):
             If a confidence is not a probability, or of a class that was not in `fit`.
         """
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
-            return [one.decided_at(X, confidence) for one in self.estimators_]
         needed = self._needed(confidence)
         path = self.predict_proba_path(X)
         series, reached = series_index(path.offsets), path.values >= needed

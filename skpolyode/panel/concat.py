@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,8 @@ from skpolyode.panel.inputs import join_inputs
 from skpolyode.panel.rows import Rows, offsets_from
 from skpolyode.panel.timeaxis import Times
 
-if TYPE_CHECKING:
-    from skpolyode.panel.panel import Panel
 
-
-def concat_rows(panels: Sequence[Panel], ids: object = None) -> tuple[Rows, bool]:
+def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
     """Return the rows of all panels, and whether they are known to be without faults."""
     if not panels:
         raise ValueError("there is no panel to concatenate.")
@@ -37,13 +34,10 @@ def concat_rows(panels: Sequence[Panel], ids: object = None) -> tuple[Rows, bool
                 f"{first.rows.times.axis}; build all of them with one time_unit and time zone."
             )
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
-    named, aligned = (
-        panels[leading],
-        [_as_leading(panels, k, leading) for k in range(len(panels))],
-    )
+    aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
     labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
     rows = replace(
-        named.rows,
+        panels[leading].rows,
         times=_times([panel.rows.times for panel in panels]),
         values=np.concatenate([panel.values for panel in aligned]),
         beside=join_beside(aligned),
@@ -64,7 +58,7 @@ def concat_rows(panels: Sequence[Panel], ids: object = None) -> tuple[Rows, bool
     return rows, all(panel.is_checked for panel in panels)
 
 
-def _as_leading(panels: Sequence[Panel], position: int, leading: int) -> Panel:
+def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
     """One of the panels with the channels of the leading one, in their order."""
     panel, first = panels[position], panels[leading]
     names, named = first.channel_names, first.has_channel_names

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from skpolyode.panel.checks import first_misplaced
 
-if TYPE_CHECKING:
-    from skpolyode.panel.panel import Panel
 
-
-def refuse_reordered(values: object, panel: Panel, name: str) -> None:
+def refuse_reordered(values: object, panel: Any, name: str) -> None:
     """Refuse entries whose pandas index holds ids of the series at other positions.
 
     Entries belong to series by position. An index without ids means nothing, as in scikit-learn,
@@ -33,7 +30,7 @@ def refuse_reordered(values: object, panel: Panel, name: str) -> None:
     )
 
 
-def align_to_fit(panel: Panel, estimator: Any, name: str = "X") -> Panel:
+def align_to_fit(panel: Any, estimator: Any, name: str = "X") -> Any:
     """Panel with the channels that an estimator was fitted on, in the order of its answers.
 
     An object that does not tell its channels takes them by position.

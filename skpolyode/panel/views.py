@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skpolyode.panel.rows import series_index
-
-if TYPE_CHECKING:
-    from skpolyode.panel.panel import Panel
-
 
 NO_TABLE = (
     "a Panel is not a table of features, which this tool needs. Put a transformer of skpolyode "
@@ -39,14 +35,14 @@ _SHORT = pd.Timedelta("1min")  # beyond this, the ends of a panel are shown to t
 _FRACTION = re.compile(r"\.\d+")
 
 
-def one_line(panel: Panel) -> str:
+def one_line(panel: Any) -> str:
     """How a panel is written."""
     counts = [f"{panel.n_series:,} series".replace(",", " ")]
     for number, word in (panel.n_channels, "channel"), (panel.n_observations, "observation"):
         counts.append(f"{number:,} {word}{'s' * (number != 1)}".replace(",", " "))
     if panel.n_observations:
         observed = 100 * np.mean(~np.isnan(panel.values))
-        times = panel._rows.times
+        times = panel.rows.times
         if panel.is_datetime:
             ends = int(np.argmin(times.order)), int(np.argmax(times.order))
             first, last = map(times.format, ends)
@@ -58,7 +54,7 @@ def one_line(panel: Panel) -> str:
     return f"{type(panel).__name__}({', '.join(counts)})"
 
 
-def summarise(panel: Panel) -> pd.DataFrame:
+def summarise(panel: Any) -> pd.DataFrame:
     """See `Panel.describe`."""
     names, seen = [*panel.channel_names, "(any)"], ~np.isnan(panel.values)
     blank = np.full(len(seen), np.nan)
@@ -66,7 +62,7 @@ def summarise(panel: Panel) -> pd.DataFrame:
     return pd.DataFrame([_summary(panel, *column) for column in columns], index=names)
 
 
-def _summary(panel: Panel, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
+def _summary(panel: Any, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
     """Of the rows (P,) that are seen, with their values."""
     owner, times, values = series_index(panel.offsets)[seen], panel.times[seen], values[seen]
     per_series = np.unique(owner, return_counts=True)[1]
@@ -85,7 +81,7 @@ def _summary(panel: Panel, seen: np.ndarray, values: np.ndarray) -> dict[str, fl
     }
 
 
-def draw(panel: Panel, ax: Any, max_series: int) -> np.ndarray:
+def draw(panel: Any, ax: Any, max_series: int) -> np.ndarray:
     """See `Panel.plot`."""
     axes = labelled_axes(ax, panel.channel_names, "pass one axes for each", sharex=True)
     times = panel.user_times()

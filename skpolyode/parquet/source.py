@@ -92,8 +92,8 @@ def open_source(
     ValueError
         If a file lacks a column, or if a channel or the times are of a type that is not allowed.
     """
-    is_open = isinstance(source, ds.Dataset)
     try:
+        is_open = isinstance(source, ds.Dataset)
         dataset = source if is_open else ds.dataset(source, format="parquet")
     except FileNotFoundError as error:
         raise FileNotFoundError(
@@ -105,70 +105,43 @@ def open_source(
     if channels is None:
         indices = _index_columns(dataset.schema)
         names = [name for name in names if name not in indices]
-    for fragment in dataset.get_fragments():
-        _check_columns(fragment, [*used, *names], None if channels else dataset.schema.names)
-    schema = _joint_schema(dataset, [*used, *names])
+    known = None if channels else [*dataset.schema.names]
+    schema, parts = dataset.schema, list(dataset.get_fragments())
+    for part in parts:
+        schema = _joined(schema, part, [*used, *names], known)
     _check_types(schema, time, names)
-    reading = Reading(id, time, names, static, options)
-    if not is_open:
-        return ds.dataset(source, format="parquet", schema=schema), reading
-    mixed = [
-        name
-        for name in (time, *names)
-        if dataset.schema.field(name).type not in (schema.field(name).type, pa.float64())
-    ]
-    if mixed:
-        raise ValueError(
-            f"source: columns are of different types in its files ({', '.join(mixed)}): open it "
-            "with a schema in which they are float64, or pass the paths."
-        )
-    return dataset, reading
+    if isinstance(dataset, ds.FileSystemDataset):  # others have one schema
+        dataset = ds.FileSystemDataset(parts, schema, dataset.format, dataset.filesystem)
+    return dataset, Reading(id, time, names, static, options)
 
 
-def _check_columns(
-    fragment: ds.Fragment, needed: Sequence[str], known: Sequence[str] | None
-) -> None:
-    """Check that a file has the columns that are needed, and none but `known` ones, if given.
+def _joined(
+    schema: pa.Schema, part: ds.Fragment, needed: Sequence[str], known: Sequence[str] | None
+) -> pa.Schema:
+    """Schema whose types hold the values of a further file too, which must have the same columns.
 
-    pyarrow would fill what a file lacks with nulls, and leave out what the first one has not.
+    Those that are `needed`, and none but the `known` ones if these are given.
     """
-    path = getattr(fragment, "path", None)
-    where = "source" if path is None else f"source: file {path!r}"
-    schema = fragment.physical_schema
-    keys = ds.get_partition_keys(fragment.partition_expression)  # columns in the names of folders
-    found = [*schema.names, *keys]
+    path = getattr(part, "path", None)
+    where, own = "source" if path is None else f"source: file {path!r}", part.physical_schema
+    keys = ds.get_partition_keys(part.partition_expression)  # columns in the names of folders
+    found = [*own.names, *keys]
     if missing := [name for name in needed if name not in found]:
         raise ValueError(
             f"{where} has no column {missing[0]!r}, which other files have; its columns are "
             f"{found}: give it the column, of nulls if it is a channel that was not observed there."
         )
-    if known is None:
-        return
-    if new := [name for name in found if name not in (*known, *_index_columns(schema))]:
+    known = found if known is None else [*known, *_index_columns(own)]
+    if new := [name for name in found if name not in known]:
         raise ValueError(
             f"{where} has a column {new[0]!r} that is not in the first file: name the channels by "
             "channels=, or give all files the same columns."
         )
-
-
-def _joint_schema(dataset: ds.Dataset, names: Sequence[str]) -> pa.Schema:
-    """Schema of a data set, with types of columns that hold the values of all files."""
-    joint = {field.name: field for field in dataset.schema}
-    for fragment in dataset.get_fragments():
-        own = fragment.physical_schema
-        for name in (name for name in names if name in own.names):
-            try:
-                [joint[name]] = pa.unify_schemas(
-                    [pa.schema([joint[name]]), pa.schema([own.field(name)])],
-                    promote_options="permissive",
-                )
-            except pa.ArrowTypeError:
-                raise ValueError(
-                    f"source: column {name!r} is of type {own.field(name).type} in "
-                    f"{getattr(fragment, 'path', 'a file')!r} and of type {joint[name].type} "
-                    "before: give it one type in all files."
-                ) from None
-    return pa.schema(list(joint.values()), metadata=dataset.schema.metadata)
+    own = pa.schema([field for field in own if field.name in needed])
+    try:
+        return pa.unify_schemas([schema, own], promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise ValueError(f"{where}: {error}: give the column one type in all files.") from None
 
 
 def _check_types(schema: pa.Schema, time: str, channels: Sequence[str]) -> None:

@@ -124,8 +124,8 @@ class History:
             return None
         before = kind.__new__(kind)
         before.__setstate__(own["before"] | {"of": state["of"]})
-        history = cls(before, own["keep"])
-        history.rows = {int(s): Kept(*rows) for s, *rows in own["rows"]}
+        history, rows = cls(before, own["keep"]), own["rows"]
+        history.rows = {s: Kept.of(rows, k) for k, s in enumerate(rows.ids.tolist())}
         return history
 
     def check(self) -> None:
@@ -140,12 +140,9 @@ class History:
             raise ValueError("rows that are not of this stream")
 
     def __getstate__(self) -> dict[str, Any]:
-        rows = [[s, *own] for s, own in self.rows.items()]
-        return {
-            "keep": self.keep,
-            "rows": rows,
-            "before": self.before.__getstate__() | {"of": None},
-        }
+        rows = gathered(self.rows, self.before._panel)
+        before = self.before.__getstate__() | {"of": None}
+        return {"keep": self.keep, "rows": rows, "before": before}
 
 
 def gathered(rows: dict[int, Kept], panel: Panel) -> Panel:

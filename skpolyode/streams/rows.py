@@ -175,8 +175,10 @@ def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarra
 def begun_at(panel: Panel, times: Any) -> Panel:
     """Panel without rows that counts from the first datetimes, and takes over their time zone."""
     block = read_instants(times, panel, "update: times")
+    if block.kind != "datetime":
+        return panel
     read, clock = join_times([block], panel.time_unit), panel.rows.times
-    if block.kind != "datetime" or not (known := np.isfinite(read.counts)).any():
+    if not (known := np.isfinite(read.counts)).any():
         return panel
     clock = clock._replace(axis=replace(clock.axis, tz=panel.tz or block.tz))
     rows = replace(panel.rows, times=clock)

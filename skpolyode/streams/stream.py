@@ -9,6 +9,7 @@ as it was.
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from functools import partial
 from typing import Any, Self
@@ -26,21 +27,27 @@ from skpolyode.panel import Panel
 from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import at_times, observed_part, observed_series
-from skpolyode.streams.clock import Clock, Update
+from skpolyode.saving.codec import place, register
+from skpolyode.saving.objects import save
+from skpolyode.streams import panels  # noqa: F401 (registers panels and inputs)
+from skpolyode.streams.clock import Clock, Update, kinds
 from skpolyode.streams.inputs import DrivenGap, add_inputs, without_past
 from skpolyode.streams.revisions import History, Revisable, gathered, read_keep
 from skpolyode.streams.rows import begun_at, read_rows, read_series
-from skpolyode.streams.stored import StoredStream
 
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
 
 
-class SeriesStream(StoredStream, Revisable):
+class SeriesStream(Revisable):
     """Base of streams: everything except the state of each series.
 
     Subclasses define that state, tensors with one row a series: `_blank` makes it, `_resume`
     computes it for known series, and `_take_in` updates it.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        register(cls, cls.__getstate__, cls._from_file, place=cls._place)
 
     def __init__(self, embedder: Embedder, panel: Panel, keep: Any = None) -> None:
         self._embedder = embedder
@@ -321,6 +328,71 @@ class SeriesStream(StoredStream, Revisable):
             clock.put(own, moved)
             self._put(parts, own, self._take_in(self._take(parts, own), update))
         return rows, clock, parts
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the stream and its embedder in one file without any code.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
+            replaced.
+
+        Raises
+        ------
+        TypeError
+            If a parameter or a label is of a type that files cannot hold.
+
+        See Also
+        --------
+        skpolyode.load : Load the file.
+        """
+        save(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved and pickled: no tables of the memory."""
+        return {
+            "of": self._embedder,
+            "panel": self._panel,
+            "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
+            "parts": {name: part.clone() for name, part in self._parts.items()},
+            "history": None if self._history is None else self._history.__getstate__(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._embedder = state["of"]
+        self._panel = state["panel"]
+        self._clock = Clock(**state["clock"])
+        self._parts = state["parts"]
+        self._bind()
+        self._history = History.restored(type(self), state)
+
+    @classmethod
+    def _from_file(cls, state: dict[str, Any]) -> Self:
+        """Stream of a state that may come from anyone: a ValueError if its parts do not fit."""
+        panel, clock = state["panel"], Clock(**state["clock"])
+        stopped = Clock.stopped(1, panel.n_channels)
+        if kinds(clock._asdict()) != kinds(stopped._asdict(), panel.n_series):
+            raise ValueError("a clock that is not of this stream")
+        stream = cls.__new__(cls)
+        stream.__setstate__(state)
+        one = cls(stream._embedder, panel[[0]])
+        if kinds(state["parts"]) != kinds(one._parts, panel.n_series):
+            raise ValueError("parts that are not of this stream")
+        if (history := state.get("history")) is not None:
+            cls._from_file(history["before"] | {"of": state["of"]})
+            stream._history.check()
+        return stream
+
+    def _place(self, device: str | None) -> Self:
+        self._embedder = place(self._embedder, device)
+        self._bind()
+        where = self._embedder.device
+        self._parts = {name: part.to(where) for name, part in self._parts.items()}
+        if self._history is not None:
+            self._history.before._embedder = self._embedder
+            self._history.before._place(device)
+        return self
 
     @staticmethod
     def _take(parts: State, series: np.ndarray) -> State:

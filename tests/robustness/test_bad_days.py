@@ -169,6 +169,8 @@ class TestTooLarge:
     def test_for_a_stream(self):
         stream = fitted("HiPPOTransformer").stream(oscillators())
         before = stream.embedding()
-        with pytest.raises(ValueError, match=r"series 0 .*, time 99: .*1.e\+120.*; the stream is"):
+        with pytest.raises(
+            ValueError, match=r"series 0 .*, time 99: .*1e\+120 .*unit.*; the stream is"
+        ):
             stream.update(99.0, [[0.0, 1e120]], series=0)
         np.testing.assert_array_equal(stream.embedding(), before)

@@ -198,6 +198,11 @@ def test_kept_streams_are_revised_as_they_would_have_been(how, tmp_path):
     assert snapshot(again) == snapshot(stream)
 
 
+def test_a_file_has_as_many_arrays_for_many_series_as_for_few():
+    few, many = (fitted("hippo").stream(short_oscillators(n), keep=3) for n in (2, 9))
+    assert len(snapshot(few)[1]) == len(snapshot(many)[1])
+
+
 def test_merged_streams_go_on_as_each_would_have():
     series = short_oscillators(4, seed=8)
     transformer = fitted("polyode")
