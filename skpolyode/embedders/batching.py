@@ -92,11 +92,11 @@ def lead_batches(
 
 
 class Parts(NamedTuple):
-    """Series cut into parts that run side by side, each behind a warm-up that sets its state."""
+    """Series cut into parts that run side by side, each after a warm-up that sets its state."""
 
     panel: Panel  # of K parts as series, each with the rows of its warm-up
     start: np.ndarray  # int64 (K,): first row of the warm-up, over all rows of the series
-    own: np.ndarray  # int64 (K + 1,): first row after it, up to that of the next part
+    bounds: np.ndarray  # int64 (K + 1,): first row of each part after its warm-up, and the end
     later: np.ndarray  # int64: the parts that are not the first of their series
 
     def rows(self, chunk: slice) -> tuple[Panel, np.ndarray]:
@@ -104,7 +104,7 @@ class Parts(NamedTuple):
         panel = self.panel[chunk]
         series = series_of_rows(panel)
         row = np.arange(panel.n_observations) + (self.start[chunk] - panel.offsets[:-1])[series]
-        return panel, np.flatnonzero(row >= self.own[chunk][series])
+        return panel, np.flatnonzero(row >= self.bounds[chunk][series])
 
 
 def cut(panel: Panel, reach: float, n_rows: int) -> Parts:
@@ -124,9 +124,9 @@ def cut(panel: Panel, reach: float, n_rows: int) -> Parts:
     n_parts = np.where(is_long, np.maximum(lengths // n_rows, 1), 1)
     series = np.repeat(np.arange(panel.n_series), n_parts)
     place = np.arange(len(series)) - offsets_from(n_parts)[series]
-    own = first[series] + place * lengths[series] // n_parts[series]
-    start, own = own.copy(), np.append(own, panel.n_observations)
+    bounds = first[series] + place * lengths[series] // n_parts[series]
+    start, bounds = bounds.copy(), np.append(bounds, panel.n_observations)
     later = np.flatnonzero(place)
     if len(later):
-        start[later] = context_starts(panel, own[later] - 1, reach)
-    return Parts(take(panel, series, start, own[1:]), start, own, later)
+        start[later] = context_starts(panel, bounds[later] - 1, reach)
+    return Parts(take(panel, series, start, bounds[1:]), start, bounds, later)

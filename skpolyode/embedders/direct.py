@@ -111,8 +111,8 @@ class PathEmbedder(DirectEmbedder):
         """Values (Q, D) of the interpolating path at any times; beyond its ends it is held."""
 
         def some_values(part: slice) -> np.ndarray:
-            own = offsets[part.start : part.stop + 1]
-            return self._path_values(panel[part], times[own[0] : own[-1]], own - own[0])
+            bounds = offsets[part.start : part.stop + 1]
+            return self._path_values(panel[part], times[bounds[0] : bounds[-1]], bounds - bounds[0])
 
         return np.concatenate(map_slices(some_values, panel.lengths))
 
@@ -189,7 +189,7 @@ class LeastSquaresEmbedder(DirectEmbedder):
                 if weights is None:
                     result[members[:, None], group.channels] = solve(group, chosen, penalty)
                     continue
-                for j, channel in enumerate(group.channels):  # each with weights of its own
+                for j, channel in enumerate(group.channels):  # each has its own weights
                     one = group._replace(values=group.values[:, [j]])
                     found = solve(one, chosen, penalty, weights[:, j])
                     result[members, channel] = found[:, 0]
@@ -216,12 +216,12 @@ def _solve(
     rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
     """Coefficients (b, D, N) from rows (b, L) of the group, which count by their weights (P,)."""
-    own = chosen >= 0
-    weighted = basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * own[..., None]
+    weight = chosen >= 0
+    weighted = basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * weight[..., None]
     if weights is not None:
-        own = own * weights[chosen]
-        weighted = basis * own[..., None]
-    count = own.sum(axis=1)[:, None, None]
+        weight = weight * weights[chosen]
+        weighted = basis * weight[..., None]
+    count = weight.sum(axis=1)[:, None, None]
     gram = basis.mT @ weighted / count + np.diag(penalty)
     right = weighted.mT @ rows.values[chosen] / count
     return np.linalg.solve(gram, right).mT
@@ -232,15 +232,15 @@ def _solve_shortest(
 ) -> np.ndarray:
     """The same with a negligible penalty: the shortest of all solutions.
 
-    One series at a time and without padding: rounding decides what counts as a solution, and the
-    other series of the block must not.
+    Each series is solved alone and without padding. Rounding decides what counts as a solution, so
+    it must not depend on the other series of the block.
     """
     size, result = len(penalty), []
-    for own in chosen:
-        own = own[own >= 0]
-        basis, values, total = legt_basis(1.0 - rows.times[own], size), rows.values[own], len(own)
+    for row in chosen:
+        row = row[row >= 0]
+        basis, values, total = legt_basis(1.0 - rows.times[row], size), rows.values[row], len(row)
         if weights is not None:
-            root, total = np.sqrt(weights[own])[:, None], weights[own].sum()
+            root, total = np.sqrt(weights[row])[:, None], weights[row].sum()
             basis, values = root * basis, root * values
         left = np.concatenate([basis, np.diag(np.sqrt(total * penalty))])  # (L + N, N)
         right = np.concatenate([values, np.zeros((size, values.shape[1]))])

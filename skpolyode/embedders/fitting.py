@@ -1,4 +1,4 @@
-"""What each epoch of a fit goes through, and how a new model reads what is beside the values."""
+"""The series of each epoch of a fit, and the encoders of static covariates and inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
 from skpolyode.training.tasks import SubsampledTask
 
-LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, behind which stored states are not too old
+LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, in which stored states do not grow too old
 _VALIDATED = 1 / 4  # of as many intervals, where not all serve
 
 
@@ -36,7 +36,7 @@ def make_task(
         From model, data and which of its series only validate.
     embedder : ModelEmbedder
     split : Split
-        If nothing is held out, some of what is learned from serves both.
+        If nothing is held out, a part of the training series validates as well.
     largest : int or None
         Intervals of an epoch, at most: of more, each epoch draws a part of the series. None draws
         none.
@@ -73,6 +73,6 @@ def make_task(
 
 
 def encoders_of(panel: Panel, *, inputs: bool = True) -> dict[str, Any]:
-    """How a new model reads static covariates and, if it does, inputs; for `ModelEmbedder`."""
-    own = InputEncoder.of_panel(panel) if inputs else None
-    return {"static": StaticEncoder.of_panel(panel), "inputs": own}
+    """Encoders of static covariates and, if a new model reads them, inputs; for `ModelEmbedder`."""
+    encoder = InputEncoder.of_panel(panel) if inputs else None
+    return {"static": StaticEncoder.of_panel(panel), "inputs": encoder}

@@ -22,7 +22,7 @@ class FitOptions(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Series of which some only validate."""
+    """Series, a part of which only validates."""
 
     panel: Panel
     held_out: np.ndarray  # bool (B,)
@@ -56,9 +56,9 @@ def split_series(
     random_state: np.random.RandomState,
     longest: int,
 ) -> Split:
-    """Split by the options of `fit`; without series that validate, see `hold_out`.
+    """Split by the options of `fit`: the series of `validation`, or those that `hold_out` draws.
 
-    All rows of the series, and of those that validate, hold an observation.
+    All rows of both panels hold an observation.
     """
     groups, validation = options
     if validation is None:
@@ -73,10 +73,10 @@ def split_series(
             "validation has no series with two observations or more: there is nothing to "
             "forecast. Give others, or leave it out."
         )
-    names, own = ([] if part.static is None else list(part.static) for part in (panel, validation))
-    if missing := [name for name in names if name not in own]:
+    names, has = ([] if part.static is None else list(part.static) for part in (panel, validation))
+    if missing := [name for name in names if name not in has]:
         raise ValueError(
-            f"validation lacks the static covariates {missing} that X has; it has {own}. Give "
+            f"validation lacks the static covariates {missing} that X has; it has {has}. Give "
             "them in its `static`, NaN where not known."
         )
     static = validation.static[names] if names else None
@@ -93,11 +93,11 @@ def hold_out(
     longest: int,
     groups: np.ndarray | None = None,
 ) -> Split:
-    """Draw the series that only validate, before anything is learned or cut: no row serves both.
+    """Draw the series that only validate, before anything is learned or cut.
 
-    They are a share of the series with something to forecast. Where these are too few, the last
-    rows of long series validate instead, as series of their own; some rows before them are left
-    out, since neighbours nearly repeat each other.
+    They are a share of the series with two rows or more. If these are too few, the last rows of
+    long series validate instead, as separate series; a few rows before them are left out, since
+    neighbours nearly repeat each other. No row serves both.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def hold_out(
                 f"groups holds out whole groups of series, but {len(drawn)} of {len(labels)} has "
                 "observations to forecast: give two groups or more, or validation_fraction=None."
             )
-        # The one that brings the share nearest; at least one, and at least one is left.
+        # The number that brings the share nearest; at least one is drawn, and one is left.
         shares = np.cumsum(sizes[drawn]) / sizes.sum()
         n_drawn = min(int(np.argmin(np.abs(shares - fraction))) + 1, len(drawn) - 1)
         return whole._replace(held_out=np.isin(codes, drawn[:n_drawn]))
@@ -152,10 +152,10 @@ def hold_out(
 
 
 def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> tuple[Split, Split]:
-    """Part the held-out series: one half stops training, the other one judges forecasts.
+    """Split the held-out series: one half stops training, the other one judges forecasts.
 
-    An error that stopped training is too small: the best epoch was chosen by it. With fewer than
-    `fewest` held-out series all of them do both. Series of one group stay together.
+    The error that stopped training is too small, since the best epoch was chosen by it. With fewer
+    than `fewest` held-out series all of them do both. Series of one group stay together.
 
     Returns
     -------

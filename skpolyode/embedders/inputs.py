@@ -17,29 +17,29 @@ from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import saved
 
 DECAYS = (1.0, 4.0, 16.0)
-"""Typical gaps in which responses to inputs fade, that the ridge regression reads. On the virtual
-patients of `benchmarks/glucose.py` it errs 35.5 and 55.0 mg/dl alone, 2 and 8 hours ahead, without
-responses, 27.7 and 50.2 with these, 27.9 and 50.7 with 1, 2, 4, 8 and 16, 28.5 and 51.1 with 2, 8
-and 32."""
+"""Time constants, in typical gaps, of the responses to inputs that the ridge regression reads. On
+the virtual patients of `benchmarks/glucose.py` its errors 2 and 8 hours ahead are 35.5 and
+55.0 mg/dl without responses, 27.7 and 50.2 with these, 27.9 and 50.7 with 1, 2, 4, 8 and 16, 28.5
+and 51.1 with 2, 8 and 32."""
 
 BEFORE = max(DECAYS)
-"""Typical gaps before the first observation from which on models go through inputs; of earlier ones
-only what still holds counts. In `benchmarks/inputs.py` that is 19 h, after which 1 % of a dose is
-left. Free runs from an unknown state are no better the longer they are."""
+"""Models read inputs from this many typical gaps before the first observation on. Of earlier ones
+they read only the values that still hold. In `benchmarks/inputs.py` that is 19 h, after which 1 %
+of a dose is left. A longer free run from an unknown state does not improve it."""
 
 
 class Knots(NamedTuple):
-    """Courses of the inputs of B series, by the moments at which they change."""
+    """Courses of the inputs of B series, as the moments at which they change."""
 
     times: np.ndarray  # float64 (Q,), since the first observation, in units of the model
     columns: np.ndarray  # float64 (Q, C): those of `Packed.inputs`, from each moment on
-    changes: np.ndarray  # bool (Q,): whether anything does; what holds may be said again
+    changes: np.ndarray  # bool (Q,): False where a value that holds is only repeated
     offsets: np.ndarray  # int64 (B + 1,)
     sizes: InputSizes
 
     @property
     def series(self) -> np.ndarray:
-        """Which series (Q,) each knot is of."""
+        """Series (Q,) of each knot."""
         return series_index(self.offsets)
 
     def at(self, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -47,10 +47,10 @@ class Knots(NamedTuple):
         place = self._places(times, offsets)
         known, found = place >= 0, np.zeros((len(times), self.columns.shape[1]))
         some, (lines, slopes, impulses) = place[known], self.sizes.slices
-        own, since = self.columns[some].copy(), (times[known] - self.times[some])[:, None]
-        own[:, lines] += since * own[:, slopes]
-        own[:, impulses] *= since == 0
-        found[known] = own
+        columns, since = self.columns[some].copy(), (times[known] - self.times[some])[:, None]
+        columns[:, lines] += since * columns[:, slopes]
+        columns[:, impulses] *= since == 0
+        found[known] = columns
         return found
 
     def responses(
@@ -62,8 +62,8 @@ class Knots(NamedTuple):
     ) -> np.ndarray:
         """Responses (P, F) to the inputs at times of the series, which start at `offsets` (B + 1,).
 
-        First-order systems ``decay ds/dt = u - s`` follow each input that has a value, and are
-        asked for with that value; an impulse adds its amount to s. They begin at 0, the mean, with
+        First-order systems ``decay ds/dt = u - s`` follow each input that has a value, and come
+        before that value itself; an impulse adds its amount to s. They begin at 0, the mean, with
         the first knots, or are `known` (B, F) at the time 0, where they are not NaN.
         """
         (lines, slopes, impulses), n_levels = self.sizes.slices, self.sizes.n_levels
@@ -79,21 +79,21 @@ class Knots(NamedTuple):
             return u + rise[knots] * (since - tau * (1 - left)) + (states[knots] - u) * left
 
         for k in range(1, lengths.max(initial=0)):
-            own = self.offsets[:-1][lengths > k] + k
-            states[own] += after(own - 1, self.times[own] - self.times[own - 1])
+            rows = self.offsets[:-1][lengths > k] + k
+            states[rows] += after(rows - 1, self.times[rows] - self.times[rows - 1])
         place, found = self._places(times, offsets), np.zeros((len(times), *shape[1:]))
         some = place[place >= 0]
         found[place >= 0] = after(some, times[place >= 0] - self.times[some])
         found = np.hstack([found.reshape(len(times), -1), self.at(times, offsets)[:, :n_levels]])
         if known is not None:  # the difference fades
             n_series, n_faded = len(lengths), shape[1] * len(tau)
-            own = self.responses(np.zeros(n_series), np.arange(n_series + 1), decays)
-            shift = np.nan_to_num(known - own)[series_index(offsets), :n_faded]
+            computed = self.responses(np.zeros(n_series), np.arange(n_series + 1), decays)
+            shift = np.nan_to_num(known - computed)[series_index(offsets), :n_faded]
             found[:, :n_faded] += shift * np.exp(-times[:, None] / np.tile(tau, shape[1]))
         return found
 
     def _places(self, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Which knot (P,) is the last one up to each time, -1 before the first; as of `at`."""
+        """Last knot (P,) up to each time, -1 before the first; arguments as of `at`."""
         place = rows_until(self.times, self.offsets, times, offsets)
         return np.where(place >= self.offsets[series_index(offsets)], place, -1)
 
@@ -105,11 +105,11 @@ class Knots(NamedTuple):
         offsets: np.ndarray,
         errors: np.ndarray | None,
     ) -> tuple[tuple[np.ndarray, ...], dict[str, Any]]:
-        """What `pack` reads: observations, and the knots up to `end` (B,), in the order of time."""
-        own = self.changes & (self.times > -BEFORE) & (self.times <= end[self.series])
-        joint = np.concatenate([times, self.times[own]])
-        series = np.concatenate([series_index(offsets), self.series[own]])
-        row = np.concatenate([np.arange(len(times)), np.full(own.sum(), -1)])
+        """Arguments of `pack`: observations and knots up to `end` (B,), in the order of time."""
+        kept = self.changes & (self.times > -BEFORE) & (self.times <= end[self.series])
+        joint = np.concatenate([times, self.times[kept]])
+        series = np.concatenate([series_index(offsets), self.series[kept]])
+        row = np.concatenate([np.arange(len(times)), np.full(kept.sum(), -1)])
         order = np.lexsort((row < 0, joint, series))  # an observation comes before a knot
         joint, series, row = joint[order], series[order], row[order]
         again = np.append(False, (joint[1:] == joint[:-1]) & (series[1:] == series[:-1]))
@@ -124,9 +124,9 @@ class Knots(NamedTuple):
 
 @saved(scaler="D", decays="M")
 class InputEncoder(NamedTuple):
-    """Inputs of training.
+    """Scales inputs as in training.
 
-    Those that hold or are linear are in standard deviations from their mean, impulses in units of
+    Inputs that hold or are linear become standard deviations from their mean, impulses multiples of
     their root mean square.
     """
 
@@ -169,7 +169,7 @@ class InputEncoder(NamedTuple):
         return Driven(columns, np.zeros(1, dtype=bool))
 
     def unknown(self, panel: Panel) -> Panel:
-        """A panel without inputs with those of fit, of which no row is known."""
+        """A panel with the inputs of fit, but without a row of them."""
         nothing = np.empty(0), np.empty((0, len(self.names))), np.zeros(panel.n_series + 1, int)
         rows = Panel(*nothing, channel_names=self.names, time_unit=panel.time_unit, empty="keep")
         return Panel.from_rows(replace(panel.rows, inputs=Inputs(rows, self.kinds)), False)
@@ -196,7 +196,7 @@ class InputEncoder(NamedTuple):
         return Knots(times, columns, changes, offsets, self.sizes)
 
     def _columns(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-        """Columns (Q, C) of rows of inputs, with slopes per unit of their times; which change."""
+        """Columns (Q, C) of rows of inputs, with slopes per unit of their times, and `changes`."""
         wrong = self.scaler.is_too_far(panel.values)
         faults = Faults("inputs", panel.ids, tuple(self.names))
         note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
@@ -208,11 +208,11 @@ class InputEncoder(NamedTuple):
         held = np.where(known, np.take_along_axis(x, last, axis=0), 0.0)
         slopes = np.zeros((len(x), n_linear))
         for k in range(n_linear):
-            own = np.flatnonzero(~np.isnan(x[:, n_hold + k]))
-            same = first[own[1:]] == first[own[:-1]]
-            rise = np.diff(x[own, n_hold + k]) / np.diff(panel.times[own])
+            given = np.flatnonzero(~np.isnan(x[:, n_hold + k]))
+            same = first[given[1:]] == first[given[:-1]]
+            rise = np.diff(x[given, n_hold + k]) / np.diff(panel.times[given])
             slope = np.zeros(len(x))
-            slope[own[:-1]] = np.where(same, rise, 0.0)
+            slope[given[:-1]] = np.where(same, rise, 0.0)
             column = last[:, n_hold + k]
             slopes[:, k] = np.where(known[:, n_hold + k], slope[column], 0.0)
             held[:, n_hold + k] += slopes[:, k] * (panel.times - panel.times[column])
@@ -232,7 +232,7 @@ def sizes_of(encoder: InputEncoder | None) -> InputSizes:
 def with_inputs(
     panel: Panel, encoder: InputEncoder | None, inputs: Any, owner: str
 ) -> tuple[Panel, Inputs]:
-    """Panel with further inputs, of the kinds of fit where they do not tell theirs, and these."""
+    """Panel with further inputs, and these as `Inputs`; tables of them have the kinds of fit."""
     if encoder is None:
         raise ValueError(
             f"inputs are given, but {owner} was fitted without any, or does not use them: leave "

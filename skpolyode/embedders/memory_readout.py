@@ -63,12 +63,12 @@ class MemoryReadout:
 
     @property
     def context(self) -> float:
-        """How long ago what a state depends on may lie, in the units of `times`."""
+        """Length of the past that a state depends on, in the units of `times`."""
         return self.memory.context * self.window
 
     @property
     def features(self) -> list[str]:
-        """Names of the features of a series that its coefficients do not tell."""
+        """Names of the features of a series beside its coefficients."""
         return ["duration"] if self.memory.whole_history else []
 
     def with_duration(self, features: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -137,7 +137,7 @@ class MemoryReadout:
         return self.units.scaler.inverse(signal.numpy())
 
     def read_features(self, features: np.ndarray, n_channels: int, ages: np.ndarray) -> np.ndarray:
-        """Signal (B, Q, D) at ages (Q,), from features (B, F) that the coefficients begin."""
+        """Signal (B, Q, D) at ages (Q,), from features (B, F) that start with coefficients."""
         shape = len(features), n_channels, self.n_coefficients
         coefficients = features[:, : shape[1] * shape[2]].reshape(shape)
         durations = features[:, -1] * self.window  # of a measure that needs them
@@ -165,8 +165,8 @@ class MemoryReadout:
         found = np.empty((len(times), coefficients.shape[1]))
         for first in range(0, len(times), CHUNK_TIMES):
             some = slice(first, first + CHUNK_TIMES)
-            own = coefficients[series[some]], ages[some, None], durations[some]
-            found[some] = self.read(*own)[:, 0]
+            chunk = coefficients[series[some]], ages[some, None], durations[some]
+            found[some] = self.read(*chunk)[:, 0]
         return found
 
     @property

@@ -43,25 +43,26 @@ class ModelEmbedder(TrainedModel, Embedder):
         Names of the model's features that make an embedding, in this order; all if there are none.
         "std" as the last: coefficients of the standard deviation of the path, which need a `scale`.
     past : MemoryReadout or None, default=None
-        How the model's "coefficients" are read back, if it has such features.
+        Reads the model's "coefficients" back into series, if it has such features.
     recent : MemoryReadout or None, default=None
         The memory that the dynamics go on from, of a model that forgets; None if a state depends
         on all observations.
     static : StaticEncoder or None, default=None
-        What static covariates the model reads.
+        Encodes the static covariates that the model reads.
     inputs : InputEncoder or None, default=None
-        What inputs the model reads.
+        Encodes the inputs that the model reads.
     scale : VarianceHead or None, default=None
         Predictive variance, of a model that was asked to learn it.
     stacking : Combiner or None, default=None
         Combines the model with simple forecasts; None if forecasts are those of the model alone.
     calibration : KnownErrors or None, default=None
-        How far off the combined forecasts are; None if that has not been learned.
+        Errors of the combined forecasts; None if they have not been learned.
     waves : float64 ndarray of shape (D,) or None, default=None
-        Shares of the way that paths between observations go towards waves of each series' own.
+        Weight, by channel, of the periodic fit to each series in its path between observations;
+        None without such fits.
     path_errors : PathErrors or None, default=None
-        How far off paths are between observations; an embedder carries it, and does not look
-        inside. None if that has not been learned.
+        Errors of paths between observations, which an embedder only stores. None if they have not
+        been learned.
 
     Examples
     --------
@@ -100,7 +101,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         return smoother.residuals(self, panel)
 
     def mean_errors(self, panel: Panel) -> np.ndarray:
-        """Mean squared error (B, 1) of each series, in what was expected; 0 without forecasts."""
+        """Mean squared error (B, 1) of each series, over its expected value; 0 if not forecast."""
         error = self.residuals(panel)[1]
         columns = np.nansum(error**2, axis=1), (~np.isnan(error)).sum(axis=1)
         series, n = series_of_rows(panel), panel.n_series
@@ -119,9 +120,9 @@ class ModelEmbedder(TrainedModel, Embedder):
         combine: bool = True,
         known: Known | None = None,
     ) -> np.ndarray:
-        """Values (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`.
+        """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`.
 
-        What simple forecasts know of the series, see `known`, may be given.
+        The result of `known` may be given, so that it is not computed again.
         """
         end, values = panel.end, np.empty((len(times), panel.n_channels))
         if known is None and combine and self.stacking is not None:
@@ -137,7 +138,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         return values
 
     def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Stacked forecasts, and what is known of their errors; see `forecast_values`."""
+        """Stacked forecasts and the predictors of their errors; see `forecast_values`."""
         last, known, series = panel.offsets[1:] - 1, self.known(panel), series_index(offsets)
         values = self.forecast_values(panel, times, offsets, known=known)
         since = self.elapsed(panel, times, series)
@@ -150,10 +151,10 @@ class ModelEmbedder(TrainedModel, Embedder):
     def stacked(
         self, run: np.ndarray, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Forecasts (B, Q, D) of series from free runs (B, Q, D) and what is known of them.
+        """Combined forecasts (B, Q, D), from free runs (B, Q, D) and the state of the combiner.
 
-        At times `elapsed` (B, Q) since their start, with responses to inputs (B Q, F) then; all in
-        the units of the model.
+        At times `elapsed` (B, Q) since the start of the series, with responses to inputs (B Q, F)
+        at these times; all in the units of the model.
         """
         series = np.repeat(np.arange(len(run)), run.shape[1])
         given = {"run": run.reshape(len(series), -1)}
@@ -196,7 +197,7 @@ class ModelEmbedder(TrainedModel, Embedder):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Combined forecasts (Q, D), in standard deviations, from the rows up to an origin each.
 
-        Then the size (Q, D) of the errors that simple forecasts expect.
+        Also returns the size (Q, D) of the errors that simple forecasts expect.
 
         Parameters
         ----------
@@ -220,11 +221,11 @@ class ModelEmbedder(TrainedModel, Embedder):
     def known_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> tuple[Known, np.ndarray]:
-        """What simple forecasts know at the origin of each time (Q,), and the times elapsed."""
-        own, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
-        known = take_known(self.stacking.known_at(own, origins), origin)
+        """State of the combiner at the origin of each time (Q,), and the times elapsed."""
+        rows, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
+        known = take_known(self.stacking.known_at(rows, origins), origin)
         since = (times - panel.times[origins][origin]) / self.units.time_scale
-        return known, own.times[origins][origin] + since
+        return known, rows.times[origins][origin] + since
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

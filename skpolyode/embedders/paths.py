@@ -68,10 +68,10 @@ class PathQuery:
 
     def keep_observed(self, values: np.ndarray) -> np.ndarray:
         """Put, in place, the observations where there are any; else values (Q, D) stay."""
-        own = self.seen.values[self.row]
+        cells = self.seen.values[self.row]
         at_row = self.times == self.seen.times[self.row]
-        observed = at_row[:, None] & ~np.isnan(own)
-        values[observed] = own[observed]
+        observed = at_row[:, None] & ~np.isnan(cells)
+        values[observed] = cells[observed]
         return values
 
 
@@ -81,8 +81,8 @@ def rows_until(
     """Last row up to each time, in its series; where there is none, the row before the first."""
     row = np.empty(len(times), dtype=np.int64)
     for k in range(len(offsets) - 1):
-        own, asked = slice(*row_offsets[k : k + 2]), slice(*offsets[k : k + 2])
-        row[asked] = own.start + np.searchsorted(row_times[own], times[asked], side="right") - 1
+        rows, asked = slice(*row_offsets[k : k + 2]), slice(*offsets[k : k + 2])
+        row[asked] = rows.start + np.searchsorted(row_times[rows], times[asked], side="right") - 1
     return row
 
 
@@ -104,8 +104,8 @@ class ChannelRows(NamedTuple):
     def precisions(self) -> np.ndarray | None:
         """Inverse variances (P, D), the largest of each series 1; None without errors.
 
-        An error that is not known is taken for the mean of those of its series, and an exact value
-        for one with a hundred-thousandth of the largest of them, as rounding errors allow.
+        An unknown error is replaced by the mean of those of its series. An exact value counts as
+        one with a hundred-thousandth of the largest error, the least that rounding allows.
         """
         if self.errors is None:
             return None
@@ -113,8 +113,8 @@ class ChannelRows(NamedTuple):
         known = ~np.isnan(self.errors)
         count = np.add.reduceat(known.astype(np.float64), first)
         total = np.add.reduceat(np.where(known, self.errors, 0.0), first)
-        usual = np.where(total > 0, total / np.maximum(count, 1), 1.0)
-        errors = np.where(known, self.errors, usual[place])
+        mean = np.where(total > 0, total / np.maximum(count, 1), 1.0)
+        errors = np.where(known, self.errors, mean[place])
         errors = np.maximum(errors, _EXACT * np.maximum.reduceat(errors, first)[place])
         errors = np.where(errors > 0, errors, 1.0)
         return (np.minimum.reduceat(errors, first)[place] / errors) ** 2
@@ -127,17 +127,17 @@ def split_channels(
     mask = ~np.isnan(values)
     left = np.arange(values.shape[1])
     while len(left):
-        own = mask[:, left[0]]
-        same = (mask[:, left] == own[:, None]).all(axis=0)
-        if own.any():
+        observed = mask[:, left[0]]
+        same = (mask[:, left] == observed[:, None]).all(axis=0)
+        if observed.any():
             channels = left[same]
-            told = None if errors is None else errors[own][:, channels]
-            yield ChannelRows(channels, series[own], times[own], values[own][:, channels], told)
+            columns = (None if x is None else x[observed][:, channels] for x in (values, errors))
+            yield ChannelRows(channels, series[observed], times[observed], *columns)
         left = left[~same]
 
 
 class Gaps(NamedTuple):
-    """What lies between the rows of :class:`ChannelRows`, seen from each row."""
+    """The gaps before and after each row of :class:`ChannelRows`."""
 
     first: np.ndarray  # bool (P, 1): the row is the first of its series
     last: np.ndarray  # bool (P, 1)
@@ -221,7 +221,7 @@ SLOPES: dict[str, Callable[[Gaps], np.ndarray]] = {
 """Slopes (P, D) at the observations, of the paths that are cubics; another path is an entry."""
 
 KINDS = ("constant", "linear", *SLOPES)
-"""Ways through the observations; "centred" is the Hermite path that looks ahead."""
+"""Paths through the observations; "centred" is the Hermite path that looks ahead."""
 
 
 def path_pieces(kind: str, rows: ChannelRows, end: np.ndarray) -> tuple[np.ndarray, Pieces]:

@@ -19,7 +19,7 @@ import torch
 from skpolyode.embedders.batching import CHUNK_TIMES, Parts, cut, map_slices
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.trained_model import TrainedModel, agree, take_known
-from skpolyode.embedders.waves import own_waves
+from skpolyode.embedders.waves import waves_at
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from
@@ -67,8 +67,8 @@ def path_of(
         for start in range(0, len(place), CHUNK_TIMES):
             some = place[start : start + CHUNK_TIMES]
             driven = embedder.responses(seen, elapsed[some], series[some])
-            run, own = {"run": signal[some]}, take_known(known, series[some])
-            stacked = stacking.combine(run, own, elapsed[some], driven)
+            run, of_series = {"run": signal[some]}, take_known(known, series[some])
+            stacked = stacking.combine(run, of_series, elapsed[some], driven)
             signal[some] = np.where(is_open[some], stacked, signal[some])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)
@@ -106,22 +106,22 @@ def hide_rows(
 
 
 class Shares(NamedTuple):
-    """What a filter takes over of observations (P, D), and how far back it reaches."""
+    """Gains of a filter and of its smoother, at rows (P, D)."""
 
     share: np.ndarray  # Kalman gains K: shares of innovations
-    lost: np.ndarray  # 1 - G, of a correction on its way to the observation before
-    # Where errors are told: variances (P, D) of the noise, and of the signal after each observation
-    # and given all; NaN where not observed.
+    lost: np.ndarray  # 1 - G: share of a correction that is not carried back to the one before
+    # Where errors are known: variances (P, D) of the noise, of the signal after each observation,
+    # and of the signal given all observations; NaN where not observed.
     variances: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
 
 def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) -> np.ndarray:
-    """What leads paths to the next observations of their channels, (Q, D).
+    """Corrections (Q, D) that lead paths to the next observations of their channels.
 
-    `rise` (P, D) is by how much each observation exceeds what was expected, zero where there is
-    none. Before the first observation of a channel all of its path is shifted. Of a filter, which
-    takes over a share K of each rise, the path is the smoothed one: what later observations tell
-    reaches back beyond each one before, but for a share that is lost.
+    `rise` (P, D) is the innovation of each observation, zero where there is none. Before the first
+    observation of a channel all of its path is shifted. A filter takes over a share K of each
+    innovation, and its path is the smoothed one: each correction is carried back beyond the
+    observation before, but for a share that is lost.
     """
     seen, before, after = asked.seen, asked.before, asked.following
     at = np.maximum(after, 0)
@@ -140,10 +140,10 @@ def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) 
 def bridged_waves(embedder: TrainedModel, asked: PathQuery, through: np.ndarray) -> np.ndarray:
     """Waves (Q, D) that lead through signals at rows (P, D), all in standard deviations.
 
-    Lines between the observations of a channel take back what its wave is off there, where the
-    signal is not NaN. NaN where there is no wave, or no later observation.
+    The error of a wave at the observations of its channel is subtracted, on lines between them;
+    where the signal is NaN, it counts as 0. NaN where there is no wave, or no later observation.
     """
-    wave, at_rows = own_waves(asked, embedder.units.scaler)
+    wave, at_rows = waves_at(asked, embedder.units.scaler)
     off, passed = np.nan_to_num(through - at_rows), bridges(asked, np.ones(at_rows.shape))
     ends = asked.before, asked.following
     first, second = (np.take_along_axis(off, np.maximum(row, 0), axis=0) for row in ends)
@@ -151,7 +151,7 @@ def bridged_waves(embedder: TrainedModel, asked: PathQuery, through: np.ndarray)
 
 
 def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """What all observations from a row on say of what was expected there, (P, D).
+    """Smoothed corrections (P, D) of the forecasts at rows, from all observations from there on.
 
     Rauch, Tung and Striebel's recursion ``s_i = K_i e_i + G_k s_k`` from each observation k of a
     channel to the one before.
@@ -160,15 +160,18 @@ def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray
     stop, lengths = panel.offsets[1:], panel.lengths
     later = np.zeros((panel.n_series, panel.n_channels))  # G s_k
     for back in range(1, int(lengths.max(initial=0)) + 1):
-        own = np.flatnonzero(lengths >= back)
-        row = stop[own] - back
-        result[row] += np.where(observed[row], later[own], 0.0)
-        later[own] = np.where(observed[row], kept[row] * result[row], later[own])
+        series = np.flatnonzero(lengths >= back)
+        row = stop[series] - back
+        result[row] += np.where(observed[row], later[series], 0.0)
+        later[series] = np.where(observed[row], kept[row] * result[row], later[series])
     return result
 
 
 def shares(embedder: TrainedModel, panel: Panel) -> Shares | None:
-    """What a filter takes over at the rows; K is lost unless errors are told."""
+    """Kalman gain of each row, and the share of a correction that is not carried back.
+
+    The two are equal unless errors of observations are known.
+    """
     if not embedder.filters:
         return None
     data, model = embedder.pack(panel), embedder.exact
@@ -180,10 +183,10 @@ def shares(embedder: TrainedModel, panel: Panel) -> Shares | None:
             ahead = ahead * model.gain.noise.square()
             columns = [share, 1.0 - carried, ahead, *model.gain.variances(data)]
     order = data.observations
-    share, lost, *told = (x[order].cpu().numpy() for x in columns)
-    if not told:
+    share, lost, *variances = (x[order].cpu().numpy() for x in columns)
+    if not variances:
         return Shares(share, lost)
-    (ahead, noise, after), seen = told, np.isnan(panel.values)
+    (ahead, noise, after), seen = variances, np.isnan(panel.values)
     smoothed = ahead + rts_smoothed(panel, after - ahead, (1.0 - lost) ** 2)
     return Shares(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
 
@@ -191,10 +194,10 @@ def shares(embedder: TrainedModel, panel: Panel) -> Shares | None:
 def _without_wall(
     embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares
 ) -> Expected:
-    """The same, but outside of the wall signals that an observation follows are not pulled back.
+    """Expectations without the pull of the wall, where an observation follows.
 
-    A smoother takes what lies between a forecast and the observation before for what the dynamics
-    know. The pull, which only bounds free runs, would bend paths from wherever a run starts.
+    A smoother takes any change after an observation for knowledge of the dynamics. The pull only
+    bounds free runs, and would bend paths wherever a run starts outside of the wall.
     """
     seen, model, unit = asked.seen, embedder.follower, embedder.units.time_scale
     wall, pull, after = model.field.wall, model.field.pull, expected.looked
@@ -222,24 +225,24 @@ Look = Callable[[State], torch.Tensor]
 
 
 class Expected(NamedTuple):
-    """What a model expects, in standard deviations."""
+    """Expectations of a model, in standard deviations."""
 
     signal: np.ndarray  # float64 (Q, D), at the times asked for
     mean: np.ndarray  # float64 (P, D), just before each row
     log_scale: np.ndarray | None  # float64 (P, D), of the errors there, of a model that knows it
-    looked: np.ndarray | None  # (P, ...): what was asked of the state after each row
+    looked: np.ndarray | None  # (P, ...): what `look` makes of the state after each row
 
 
 def follow(
     embedder: TrainedModel, seen: Panel, asked: PathQuery | None = None, look: Look | None = None
 ) -> Expected:
-    """Run a model through series, and see what it expects at rows and between them.
+    """Run a model through series: its expectations at rows, and at times between them.
 
     All rows of the panel hold an observation; without `asked`, there are no times between them.
-    What `look` makes of the states (n,) after rows, of shape (n, ...), is handed out as well.
+    `look` makes an array (n, ...) of the states (n,) after rows, which is returned as well.
 
-    Long series are cut, and the parts run side by side, each behind a warm-up. Where one part ends
-    and the next begins the states must agree, or the warm-ups were too short, and are doubled.
+    Long series are cut, and the parts run side by side, each after a warm-up. Where one part ends
+    and the next begins the states must agree; if they do not, warm-ups are made twice as long.
     """
     asked = asked or PathQuery(seen, np.empty(0), np.empty(0, dtype=np.int64))
     model, unit = embedder.follower, embedder.units.time_scale
@@ -280,37 +283,37 @@ def _follow_parts(
     `gap` (P,) is the time from each row to the next one; `row` (Q,) does not fall. Returns the
     states after the last rows of the warm-ups and of the parts as well.
     """
-    panel, own = parts.rows(chunk)
-    first, stop = parts.own[[chunk.start, chunk.stop]]
+    panel, kept = parts.rows(chunk)
+    first, stop = parts.bounds[[chunk.start, chunk.stop]]
     asked = slice(*np.searchsorted(row, [first, stop]))
     with torch.no_grad():
-        data = pack(panel, ahead=_asked_ahead(panel, own[row[asked] - first], since[asked]))
+        data = pack(panel, ahead=_asked_ahead(panel, kept[row[asked] - first], since[asked]))
         steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
         rows, states, before = zip(*steps, strict=True)
         packed, order = data.observations, torch.cat(rows).argsort()
         every = select(join(list(states)), order)
         mean, log_scale = (
-            None if x[0] is None else torch.cat(x)[order][packed][own].cpu().numpy()
+            None if x[0] is None else torch.cat(x)[order][packed][kept].cpu().numpy()
             for x in zip(*before, strict=True)
         )
         columns = gap[first:stop], row[asked] - first, since[asked]
         ahead, at, passed = (torch.from_numpy(x).to(data.x.device) for x in columns)
         state = select(every, packed)
-        after = select(state, own)
+        after = select(state, kept)
         if data.knot is None:
-            columns = after, data.elapsed[packed][own], ahead, at, passed
+            columns = after, data.elapsed[packed][kept], ahead, at, passed
         else:
-            columns = every, data.elapsed, *_behind_knots(data, packed[own], ahead, at, passed)
+            columns = every, data.elapsed, *_behind_knots(data, packed[kept], ahead, at, passed)
         signal = _signal_after(model, *columns)
         looked = None if look is None else look(after).cpu().numpy()
     expected = Expected(signal.cpu().numpy(), mean, log_scale, looked)
-    n_before = np.maximum(parts.own[chunk] - parts.start[chunk], 1)
+    n_before = np.maximum(parts.bounds[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
     return expected, entry, select(state, panel.offsets[1:] - 1)
 
 
 def _asked_ahead(panel: Panel, row: np.ndarray, since: np.ndarray) -> np.ndarray:
-    """How long after their last rows series (B,) are asked about, at times since some rows (Q,)."""
+    """Furthest times (B,) after the last rows of series, from times (Q,) since their rows."""
     ahead, series = np.zeros(panel.n_series), series_of_rows(panel)[row]
     last = row == panel.offsets[1:][series] - 1
     np.maximum.at(ahead, series[last], since[last])
@@ -320,10 +323,11 @@ def _asked_ahead(panel: Panel, row: np.ndarray, since: np.ndarray) -> np.ndarray
 def _behind_knots(
     data: Packed, rows: torch.Tensor, gap: torch.Tensor, at: torch.Tensor, since: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Where times (Q,) lie among all packed rows, of which some are knots of inputs.
+    """Last packed row up to each time (Q,), knots of inputs included.
 
-    `rows` (n,) are those of observations with gaps (n,), and `at` (Q,) which of them each time is
-    `since`. Returns the gaps after all packed rows, and row and time since it of each time.
+    `rows` (n,) are those of observations, followed by gaps (n,); each time is `since` (Q,) after
+    the observation `at` (Q,). Returns the gaps after all packed rows, and of each time its last row
+    and the time since.
     """
     row, left = rows[at], gap[at]
     while True:
@@ -346,7 +350,7 @@ def _signal_after(
     row: torch.Tensor,
     since: torch.Tensor,
 ) -> torch.Tensor:
-    """What is expected (Q, D) `since` (Q,) after the states at some rows."""
+    """Expected signals (Q, D) at times `since` (Q,) after the states at some rows."""
     signal = model.predict(state).mean[row]
     later = (since > 0).nonzero()[:, 0]
     # Intervals of about the same length together: none is padded to a much longer one.

@@ -53,7 +53,7 @@ class StaticEncoder(NamedTuple):
     scaler: ChannelScaler
     numeric: list[str]
     categories: dict[str, list]
-    times: dict[str, str]  # what the numeric ones were that are no numbers
+    times: dict[str, str]  # kind, such as "datetimes", of the numeric ones that were no numbers
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> StaticEncoder:
@@ -77,9 +77,9 @@ class StaticEncoder(NamedTuple):
     def names(self) -> list[str]:
         """Names of the columns of :meth:`transform`."""
         names = dict.fromkeys(self.numeric)
-        for name, own in self.categories.items():
-            for known in own:
-                new = f"{name}_{known}"
+        for name, categories in self.categories.items():
+            for category in categories:
+                new = f"{name}_{category}"
                 while new in names:  # "sex" of "f", beside a covariate "sex_f"
                     new += "_"
                 names[new] = None
@@ -104,20 +104,20 @@ class StaticEncoder(NamedTuple):
         _check(panel.static, self.numeric, self.scaler.is_too_far(numbers))
         _check_types(panel.static, self.categories)
         columns = [np.nan_to_num(self.scaler.read(numbers))]
-        columns += [_indicators(panel.static[name], own) for name, own in self.categories.items()]
+        columns += [_indicators(panel.static[k], known) for k, known in self.categories.items()]
         return np.concatenate(columns, axis=1)
 
     def warn_of_unknown(self, panel: Panel) -> None:
-        """Tell of covariates that no series has a known category of, though some have one."""
-        for name, own in self.categories.items():
+        """Warn of covariates whose values in the panel are all categories that fit did not have."""
+        for name, known in self.categories.items():
             if panel.static is None or name not in panel.static:
                 return  # `transform` refuses such panels
             given = panel.static[name].dropna()
-            if len(given) and own and not _indicators(given, own).any():
+            if len(given) and known and not _indicators(given, known).any():
                 warnings.warn(
                     f"no value of the static covariate {name!r} is known from fit: got "
-                    f"{given.iloc[0]!r}, where fit had {own[:3]} ({len(own)} such values). They "
-                    "count as missing; check how the categories are written.",
+                    f"{given.iloc[0]!r}, where fit had {known[:3]} ({len(known)} such values). "
+                    "They count as missing; check how the categories are written.",
                     stacklevel=4,
                 )
 
@@ -130,7 +130,7 @@ def n_features_of(encoder: StaticEncoder | None) -> int:
 @saved
 @dataclass(frozen=True, eq=False)
 class StaticEmbedder(Embedder):
-    """Says of a series what its static covariates are, and nothing of its observations.
+    """Features from the static covariates of a series, without its observations.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def _check(frame: pd.DataFrame, names: list[str], wrong: np.ndarray) -> None:
 
 
 def _as_numbers(column: pd.Series) -> tuple[np.ndarray, str] | None:
-    """Covariate (B,) as numbers, and what they are; None if it holds categories."""
+    """Covariate (B,) as numbers, and their kind; None if it holds categories."""
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan), _NUMBERS
     if pd.api.types.infer_dtype(column, skipna=True) not in _TIMES:
@@ -178,14 +178,14 @@ def _as_numbers(column: pd.Series) -> tuple[np.ndarray, str] | None:
 
 
 def _indicators(column: pd.Series, known: list) -> np.ndarray:
-    """Which of some categories (B, K) each series has, 1 or 0."""
-    own = column.to_numpy(dtype=object)
-    own = np.where(pd.isna(own), None, own)  # pandas' NA would not say whether it is equal
-    return (own[:, None] == np.array(known, dtype=object)).astype(np.float64)
+    """Indicators (B, K) of the known categories of each series, 1 or 0."""
+    cells = column.to_numpy(dtype=object)
+    cells = np.where(pd.isna(cells), None, cells)  # pandas' NA would not say whether it is equal
+    return (cells[:, None] == np.array(known, dtype=object)).astype(np.float64)
 
 
 def _check_types(frame: pd.DataFrame, categories: dict[str, list]) -> None:
-    """Raise one error for all categories of types that fit did not see: none would be known."""
+    """Raise one error for all categories of types that fit did not see, as none would be known."""
     faults = Faults("X", frame.index.to_numpy())
     for name, known in categories.items():
         column, types = frame[name].astype(object), _types(known)
@@ -208,7 +208,7 @@ def _types(categories: Iterable[object]) -> set[type]:
 
 
 def _categories(column: pd.Series) -> list:
-    """The different values of a covariate; a warning if they only tell series apart."""
+    """The distinct values of a covariate; warns if every series has another one, as ids have."""
     try:
         known = sorted(column.dropna().unique(), key=str)
     except TypeError:  # not hashable

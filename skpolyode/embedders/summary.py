@@ -104,7 +104,7 @@ def _channel_statistics(
     change = np.where(inner, np.abs(np.diff(x, axis=0, append=0.0)), 0.0)
     gap = np.where(inner, np.diff(time, axis=0, append=0.0), 0.0)
     pairs, several = np.maximum(count - 1, 1), (count > 1)[:, None]
-    own = duration[members][:, None]
+    whole = duration[members][:, None]
     weighted, weights = centre, rows.precisions
     if weights is not None:
         weighted = np.add.reduceat(weights * x, first) / np.add.reduceat(weights, first)
@@ -119,8 +119,8 @@ def _channel_statistics(
         slope * size,
         count[:, None],
         (count / lengths[members])[:, None],
-        np.where(several, mean(gap, pairs), own),
-        np.where(several, np.maximum.reduceat(gap, first, axis=0), own),
+        np.where(several, mean(gap, pairs), whole),
+        np.where(several, np.maximum.reduceat(gap, first, axis=0), whole),
         weighted * size,
     ]
     return members, np.stack(np.broadcast_arrays(*columns), axis=2)

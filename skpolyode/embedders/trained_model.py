@@ -73,13 +73,13 @@ class Combiner(Protocol):
 
 
 def agree(one: State, other: State) -> bool:
-    """Whether states are the same, up to what a shorter warm-up may change."""
+    """Whether states are the same, up to the effect of a shorter warm-up."""
     return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A sequence model that reads panels: what :class:`ModelEmbedder` is built on.
+    """A sequence model that reads panels, the base of :class:`ModelEmbedder`.
 
     The parameters are described there.
     """
@@ -134,7 +134,7 @@ class TrainedModel:
         return self
 
     def with_own_model(self) -> Self:
-        """The same with a copy of the model, which may be trained: paths lean on no waves."""
+        """The same with a copy of the model, which may be trained, and without waves in paths."""
         return replace(self, model=copy.deepcopy(self.model), waves=None)
 
     def without_gain(self) -> Self:
@@ -231,9 +231,9 @@ class TrainedModel:
     def recent_states(self, panel: Panel) -> State:
         """States of a few series, without a memory of the whole history.
 
-        Of long series only the recent part is run through, if one of twice the time and twice the
-        rows makes no difference: the memory forgets, and each observation resets the dynamics, but
-        badly trained ones, and those that cross a long gap, may carry on more.
+        Of long series only the recent part is run through, if twice the time and twice the rows
+        make no difference. As a rule they make none, as the memory forgets and each observation
+        resets the dynamics; badly trained dynamics, or those in a long gap, may carry on more.
         """
         states = None
         # A channel that training never saw is never reset: its state comes from the start.
@@ -269,12 +269,12 @@ class TrainedModel:
         added, moved on to the end. None if some warm-up was too short.
         """
         parts, past = cut(panel, reach, _PART_ROWS), self.past
-        border = np.maximum(parts.own[:-1] - 1, parts.start)  # the last row of each warm-up
-        end, unit = parts.own[1:] - 1, past.units.time_scale
+        border = np.maximum(parts.bounds[:-1] - 1, parts.start)  # the last row of each warm-up
+        end, unit = parts.bounds[1:] - 1, past.units.time_scale
         shift = parts.panel.offsets[:-1] - parts.start
         rows, index = np.unique(np.concatenate([border + shift, end + shift]), return_inverse=True)
         states = self.states_at(parts.panel, rows, self.exact)
-        borders, ends = (select(states, own) for own in np.split(index, 2))
+        borders, ends = (select(states, one) for one in np.split(index, 2))
         fed_back = [name for name in ends if name != "history"]
         before, after = select(ends, parts.later - 1), select(borders, parts.later)
         if not agree(*({name: state[name] for name in fed_back} for state in (before, after))):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from skpolyode.embedders.smoother import (
     shares,
 )
 from skpolyode.embedders.trained_model import TrainedModel
+from skpolyode.models.variance_head import Gap
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import at_times, first_series, series_chunks, series_of_rows
 from skpolyode.panel.units import Units
@@ -39,7 +40,7 @@ _FARTHEST = np.sqrt(np.sqrt(np.finfo(np.float32).max))
 def with_variance(
     embedder: _Embedder, panel: Panel, random_state: np.random.RandomState
 ) -> _Embedder:
-    """The same embedder, with the size of errors as learned from some of the series."""
+    """The same embedder with a variance head, learned from the first series of the panel."""
     panel = first_series(panel)
     data = embedder.pack(panel, torch.float32)
     generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
@@ -50,63 +51,57 @@ def with_variance(
         first = torch.randint(HIDDEN_SPACING, (panel.n_series,), generator=generator).numpy()
         path = path_values(embedder, panel, panel.times, panel.offsets)
         passes = [_hide(embedder, panel, path, packed, first + k) for k in range(n_passes)]
-        hidden = Hidden(*(torch.cat(columns) for columns in zip(*passes, strict=True)))
+        columns = {name: torch.cat([vars(x)[name] for x in passes]) for name in vars(passes[0])}
+        hidden = Hidden(**columns)
     return replace(embedder, scale=learn_variance(embedder.model, data, generator, hidden))
 
 
 def _hide(
     embedder: TrainedModel, panel: Panel, path: np.ndarray, packed: torch.Tensor, first: np.ndarray
 ) -> Hidden:
-    """What smoothed paths miss at some rows inside of series that they do not know.
+    """Hide rows inside of series, and compare them with the smoothed paths of the others.
 
-    All rows of the panel hold an observation; `path` (P, D) knows all of them, `packed` (P,) says
-    where they are when packed, and `first` (B,) which row of each series is hidden first, modulo
-    the spacing.
+    All rows of the panel hold an observation. `path` (P, D) is the path through all of them,
+    `packed` (P,) their packed rows, and `first` (B,) the row of each series that is hidden first,
+    modulo the spacing.
     """
     hidden, known, *at, truth = hide_rows(panel, first)
     asked, scaler = PathQuery.of(known, *at), embedder.units.scaler
     filtered = shares(embedder, known)
     expected = follow(embedder, known, asked, lambda state: state["z"])
-    way, z = _ways(embedder, asked, expected, filtered), expected.looked
+    gap, z = _gap(embedder, asked, expected, filtered), expected.looked
     expected = expected._replace(looked=z[:, embedder.follower.signals])
     paths = path_of(embedder, asked, expected, filtered), path[hidden]
-    missed, residual = (np.nan_to_num((truth - own) / scaler.scale) for own in paths)
-    kept = ~np.isnan(truth) & (asked.before >= 0) & ~way.is_open
-    told = way.told
-    if panel.errors is not None and not np.isnan(told).all():
-        told[..., -1] = (panel.errors[hidden] / scaler.scale) ** 2
-    columns = z[asked.row].astype(np.float32), *way[:4], missed, residual, kept, told
-    z, since, length, *others = (torch.from_numpy(x).to(embedder.device) for x in columns)
-    others = [x.float() if x.is_floating_point() else x for x in others]
-    return Hidden(packed[torch.from_numpy(hidden)], z, since, length, *others)
+    missed, residual = (np.nan_to_num((truth - one) / scaler.scale) for one in paths)
+    noise = np.full(truth.shape, np.nan)
+    if panel.errors is not None and filtered.variances is not None:
+        noise = (panel.errors[hidden] / scaler.scale) ** 2
+    columns = {"z": z[asked.row], "missed": missed, "residual": residual, "hidden_noise": noise}
+    columns = {
+        name: torch.from_numpy(x).to(embedder.device, torch.float32) for name, x in columns.items()
+    }
+    known = ~np.isnan(truth) & (asked.before >= 0) & (asked.following >= 0)
+    columns["known"] = torch.from_numpy(known).to(embedder.device)
+    return Hidden(**vars(gap), row=packed[torch.from_numpy(hidden)], **columns)
 
 
-class _Ways(NamedTuple):
-    """From the observations before Q times to those behind."""
-
-    since: np.ndarray  # float64 (Q, D): from the one before, in units of the model
-    length: np.ndarray  # float64 (Q, D): from there to the one behind
-    innovation: np.ndarray  # float64 (Q, D): by how much that one exceeds its forecast
-    unsettled: np.ndarray  # float64 (Q, D, 2): as of `VarianceHead.between`
-    is_open: np.ndarray  # bool (Q, D): whether there is none behind; `length` is `since` then
-    told: np.ndarray  # float64 (Q, D, 5): as of `Hidden`, but for the last
-
-
-def _ways(
+def _gap(
     embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares | None
-) -> _Ways:
-    """The ways from the observations before the times, of series of which this was expected."""
-    seen, following = asked.seen, np.maximum(asked.following, 0)
+) -> Gap:
+    """For each time, the gap between its neighbouring observations and the innovation at its end.
+
+    Times are in units of the model. Where no observation follows, the gap ends at the time itself.
+    """
+    seen, following, is_open = asked.seen, np.maximum(asked.following, 0), asked.following < 0
     missed = embedder.units.scaler.read(seen.values) - expected.mean
     missed = np.take_along_axis(missed, following, axis=0)
     since, until = asked.leads(embedder.units.time_scale)
-    is_open = np.isinf(until)
     length = since + np.where(is_open, 0.0, until)
     innovation = np.clip(np.where(is_open, 0.0, missed), -_FARTHEST, _FARTHEST)
-    unsettled, told = np.zeros((*since.shape, 2)), np.full((*since.shape, 5), np.nan)
+    unsettled, variances = np.zeros((*since.shape, 2)), np.full((4, *since.shape), np.nan)
     if filtered is not None:
-        # What smoothing tells of a row reaches it through all later observations of a channel, each
-        # of which carries a share back: the square of the product is what is missing.
+        # A correction reaches a row through all later observations of a channel, each of which
+        # carries a share back. The square of the product of these shares is missing at the row.
         kept = np.maximum(1.0 - filtered.lost, np.finfo(np.float64).eps)
         kept[np.isnan(seen.values)] = 1.0
         sums = np.cumsum(2 * np.log(kept), axis=0)
@@ -118,9 +113,12 @@ def _ways(
             noise, after, smoothed = filtered.variances
             known = asked.before >= 0
             columns = (after, ends[0]), (smoothed, ends[0]), (smoothed, ends[1]), (noise, ends[1])
-            for k, (x, row) in enumerate(columns):
-                told[..., k] = np.where(known, np.take_along_axis(x, row, axis=0), np.nan)
-    return _Ways(since, length, innovation, unsettled, is_open, told)
+            variances = [
+                np.where(known, np.take_along_axis(x, row, axis=0), np.nan) for x, row in columns
+            ]
+    times = (torch.from_numpy(x).to(embedder.device) for x in (since, length))
+    others = innovation, unsettled, *variances  # of the floor, the two ends, the noise
+    return Gap(*times, *(torch.from_numpy(x).to(embedder.device, torch.float32) for x in others))
 
 
 def path_std(
@@ -142,19 +140,16 @@ def path_std(
     asked = PathQuery.of(panel, times, offsets)
     with torch.no_grad():
         expected = follow(embedder, panel, look=lambda state: head(state["z"].float()))
-        way = _ways(embedder, asked, expected, shares(embedder, panel))
+        gap = _gap(embedder, asked, expected, shares(embedder, panel))
         # Before its first observation a series is as unknown as a forecast that far ahead.
         early = ((asked.times - times) / unit)[:, None]
-        since = np.where(early > 0, early, way.since)
-        columns = expected.looked[asked.row], since, *way[1:4], way.told
-        terms, since, length, missed, unsettled, told = (
-            torch.from_numpy(x).to(embedder.device) for x in columns
+        terms, since = (
+            torch.from_numpy(x).to(embedder.device) for x in (expected.looked[asked.row], early)
         )
-        ahead = head.ahead(terms, since, told[..., 0].to(terms.dtype))
-        length = length.clamp(min=torch.finfo(length.dtype).tiny)
-        inside = head.between(terms, since, length, missed.to(terms), unsettled, told)
-    ahead, inside = roots(ahead), roots(inside)
-    return scaler.inverse_std(np.where(way.is_open | (early > 0), ahead, inside))
+        gap = replace(gap, since=torch.where(since > 0, since, gap.since))
+        ahead, inside = head.ahead(terms, gap.since, gap.floor), head.between(terms, gap)
+    is_ahead = (asked.following < 0) | (early > 0)
+    return scaler.inverse_std(np.where(is_ahead, roots(ahead), roots(inside)))
 
 
 def roots(variance: torch.Tensor) -> np.ndarray:
@@ -163,11 +158,12 @@ def roots(variance: torch.Tensor) -> np.ndarray:
 
 
 def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
-    """Coefficients (B, D, N) of how far off the remembered path may be, at the last observations.
+    """Coefficients (B, D, N) of the standard deviation of the remembered path, at the last rows.
 
-    Those of the memory that remembers the path itself. It follows, on lines between some moments of
-    each gap, the root of two squares: the standard deviation of the signal around the path, and by
-    how much the coefficients of the path miss it. Before a series begins that is as at its start.
+    The memory is that of the path itself. It follows lines between a few moments of each gap,
+    through the root of the sum of two squares: the standard deviation of the signal around the
+    path, and the difference between the path and its coefficients. Before a series begins the value
+    is that at its start.
     """
     past, n_nodes, found = embedder.past, _N_NODES, []
     units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)
@@ -175,20 +171,20 @@ def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
     nodes = (1 - np.cos(np.pi * np.arange(n_nodes) / n_nodes)) / 2
     # A chunk has as many times as nodes in the gaps behind its rows.
     for part in series_chunks(panel.lengths, CHUNK_ROWS // n_nodes):
-        own = panel[part]
-        gap = np.diff(own.times, append=0.0)
-        gap[own.offsets[1:] - 1] = 0.0
-        times = (own.times[:, None] + gap[:, None] * nodes).ravel()
-        series = np.repeat(series_of_rows(own), n_nodes)
+        chunk = panel[part]
+        gap = np.diff(chunk.times, append=0.0)
+        gap[chunk.offsets[1:] - 1] = 0.0
+        times = (chunk.times[:, None] + gap[:, None] * nodes).ravel()
+        series = np.repeat(series_of_rows(chunk), n_nodes)
         kept = np.append(True, (times[1:] > times[:-1]) | (series[1:] > series[:-1]))
         times, series = times[kept], series[kept]
-        offsets = offsets_from(np.bincount(series, minlength=own.n_series))
-        deviation = path_std(embedder, own, times, offsets)
-        inside = own.end[series] - times <= past.reach
-        missed = path_values(embedder, own, times, offsets)[inside]
-        coefficients = embedder.coefficients_of(embedder.states(own))
-        missed -= past.read_past(coefficients, own, times[inside], offsets_from(inside)[offsets])
+        offsets = offsets_from(np.bincount(series, minlength=chunk.n_series))
+        deviation = path_std(embedder, chunk, times, offsets)
+        inside = chunk.end[series] - times <= past.reach
+        missed = path_values(embedder, chunk, times, offsets)[inside]
+        coefficients = embedder.coefficients_of(embedder.states(chunk))
+        missed -= past.read_past(coefficients, chunk, times[inside], offsets_from(inside)[offsets])
         deviation[inside] = np.hypot(deviation[inside], missed)
-        deviations = at_times(own, times, offsets, deviation)
+        deviations = at_times(chunk, times, offsets, deviation)
         found.append(PathEmbedder(units, past, "linear").coefficients_of(deviations))
     return np.concatenate(found)

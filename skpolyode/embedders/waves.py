@@ -1,9 +1,9 @@
-"""Waves: harmonics of a period that each series has for itself.
+"""Waves: a periodic fit to each series, with a period that all of its channels share.
 
-Of a series that nearly repeats, a few turns tell more of a gap than dynamics do if rows are far
-apart. All channels share the period. None is chosen: waves of all likely periods, with any number
-of harmonics, are weighted by the Bayesian information criterion (G. L. Bretthorst, "Bayesian
-spectrum analysis and parameter estimation", 1988).
+If a series nearly repeats itself and is sampled sparsely, a few of its turns fill a gap better than
+learned dynamics do. No single period is chosen: waves of all likely periods, with any number of
+harmonics, are weighted by the Bayesian information criterion (G. L. Bretthorst, "Bayesian spectrum
+analysis and parameter estimation", 1988).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LEAST = 0.01  # standard deviations, of errors and of what a wave leaves
 _RIDGE = 0.01  # beside values of variance 1; of a harmonic times the square of its number
 
 
-def own_waves(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.ndarray]:
+def waves_at(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.ndarray]:
     """Waves (Q, D) at the times, and (P, D) at the rows; NaN of channels without one.
 
-    A long series has waves of parts that overlap by half, and at each time a mean of those of two
-    parts: the nearer the middle of a part, the more of its wave.
+    A long series is cut into parts that overlap by half, with a wave each. At each time the waves
+    of two parts are averaged; the nearer the middle of a part, the larger the weight of its wave.
     """
     seen, x = asked.seen, scaler.transform(asked.seen.values)
     errors = np.ones(x.shape) if seen.errors is None else seen.errors / scaler.scale
@@ -40,14 +40,14 @@ def own_waves(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.n
         if not enough.any():
             continue
         at = np.concatenate([t, asked.times[place]])
-        own, sure = x[rows, enough], errors[rows, enough]
-        wave, starts = np.zeros((len(at), own.shape[1])), _starts(len(t))
+        values, sure = x[rows, enough], errors[rows, enough]
+        wave, starts = np.zeros((len(at), values.shape[1])), _starts(len(t))
         stops = np.minimum(starts + _MOST_ROWS, len(t))
         for share, first, stop in zip(np.eye(len(starts)), starts, stops, strict=True):
             some = slice(first, stop)
             weight = np.interp(at, (t[starts] + t[stops - 1]) / 2, share)
             near, zero = weight > 0, t[first]
-            of_part = _wave(t[some] - zero, own[some], sure[some], at[near] - zero)
+            of_part = _wave(t[some] - zero, values[some], sure[some], at[near] - zero)
             wave[near] += weight[near, None] * of_part
         at_rows[rows, enough], found[place, enough] = np.split(wave, [len(t)])
     return found, at_rows
@@ -62,7 +62,7 @@ def _starts(n_rows: int) -> np.ndarray:
 def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Waves (Q, D) at some times of a series with rows (n, D).
 
-    An error that is not known is taken for a standard deviation of the channel.
+    An unknown error counts as a standard deviation of the channel.
     """
     seen = ~np.isnan(x)
     counts = np.maximum(seen.sum(axis=0), 1)  # a part of a series may hold none
@@ -75,35 +75,35 @@ def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> n
     best = _fits(t, y, weight, turns / t[-1])[0].min(axis=1)
     likely = turns[np.argsort(best, kind="stable")[:_N_LIKELY], None]
     close = (likely + np.linspace(-1, 1, _N_CLOSE) / _PER_TURN).ravel() / t[-1]
-    criteria, root, told = _fits(t, y, weight, close)
+    criteria, root, solution = _fits(t, y, weight, close)
     share = np.exp((criteria.min() - criteria) / 2)
     share = share[:, ::-1].cumsum(axis=1)[:, ::-1] / share.sum()  # of all with a harmonic
-    told *= np.repeat(share, 2, axis=1)[:, None, 1:]
-    coefficients = np.linalg.solve(root.swapaxes(2, 3), told[..., None])[..., 0]
+    solution *= np.repeat(share, 2, axis=1)[:, None, 1:]
+    coefficients = np.linalg.solve(root.swapaxes(2, 3), solution[..., None])[..., 0]
     chunks = np.split(at, range(CHUNK_TIMES, len(at), CHUNK_TIMES))
     parts = [np.einsum("fpq,fdp->qd", _harmonics(some, close), coefficients) for some in chunks]
     return mean + scale * np.concatenate(parts)
 
 
 def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Criteria (F, K + 1) of 0 to K harmonics, and what makes their coefficients.
+    """Criteria (F, K + 1) of 0 to K harmonics, and two arrays that give their coefficients.
 
-    Those of fewer harmonics are nested: all follow from the Cholesky factor (F, D, P, P) of the
-    normal equations and the solution (F, D, P) of its first half. A channel of few values has the
-    fewer harmonics, whatever the others have.
+    Models with fewer harmonics are nested. So all follow from the Cholesky factor (F, D, P, P) of
+    the normal equations, and the solution (F, D, P) of the triangular system with it. A channel of
+    few values has fewer harmonics, whatever the others have.
     """
     basis, counts = _harmonics(t, turns), (w > 0).sum(axis=0)
     most = np.clip((counts - 1 - _SPARE) // 2, 0, _HARMONICS)[:, None]
     counts = np.maximum(counts, 1)[:, None]
-    gram = np.stack([(basis * own) @ basis.swapaxes(1, 2) for own in w.T], axis=1)
+    gram = np.stack([(basis * weight) @ basis.swapaxes(1, 2) for weight in w.T], axis=1)
     order = np.arange(1, gram.shape[-1] + 1) // 2  # harmonics of the coefficients
     gram += np.diag(_RIDGE * np.maximum(order, 1) ** 2)
     root, product = np.linalg.cholesky(gram), (basis @ (w * y)).swapaxes(1, 2)
-    told = np.where(order <= most, np.linalg.solve(root, product[..., None])[..., 0], 0.0)
-    left = (w * y**2).sum(axis=0)[:, None] - (told**2).cumsum(axis=2)[..., ::2]
+    solution = np.where(order <= most, np.linalg.solve(root, product[..., None])[..., 0], 0.0)
+    left = (w * y**2).sum(axis=0)[:, None] - (solution**2).cumsum(axis=2)[..., ::2]
     n_coefficients = 1 + 2 * np.minimum(np.arange(_HARMONICS + 1), most)
     criteria = counts * np.log(np.maximum(left / counts, _LEAST**2))
-    return (criteria + n_coefficients * np.log(counts)).sum(axis=1), root, told
+    return (criteria + n_coefficients * np.log(counts)).sum(axis=1), root, solution
 
 
 def _harmonics(t: np.ndarray, turns: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from skpolyode.models.layers import drawn
 from skpolyode.saving.modules import register_module
 
-TERMS = ("most", "rate", "power", "usual", "missed", "rise", "fall")
+TERMS = ("most", "rate", "power", "typical", "missed", "rise", "fall")
 N_TERMS = len(TERMS)
 """Numbers that the network gives for each channel of a state; all variances follow from them."""
 
@@ -20,20 +21,34 @@ SHORTEST = 1e-9  # units of time
 LEAST = 1e-12  # variance of a channel that is always forecast exactly
 
 
+@dataclass(frozen=True)
+class Gap:
+    """n times, each between two observations of every channel; variances are NaN if not known."""
+
+    since: torch.Tensor  # float64 (n, D): time since the first observation
+    length: torch.Tensor  # float64 (n, D): time between the two
+    innovation: torch.Tensor  # (n, D): the second observation less its forecast
+    unsettled: torch.Tensor  # (n, D, 2): share of smoothing that each lacks; 1 if none follows
+    floor: torch.Tensor  # (n, D): variance of the signal after the first observation
+    first: torch.Tensor  # (n, D): variance of the path at the first observation
+    second: torch.Tensor  # (n, D): variance of the path at the second observation
+    noise: torch.Tensor  # (n, D): variance of the noise of the second observation
+
+
 @register_module
 class VarianceHead(nn.Module):
     """Variance of the signal around its forecast and around its path, in squared deviations.
 
-    Ahead the variance of each channel is ``V = floor + G`` with ``G = a (1 - exp(-(b lead)**p))``:
-    the floor is left from noise after the last observation; G, the error of the dynamics, begins at
+    Ahead the variance of each channel is ``V = floor + G`` with ``G = a (1 - exp(-(b lead)**p))``.
+    The floor is left from noise after the last observation. G, the error of the dynamics, begins at
     zero, never falls with the lead, and has a limit.
 
-    Between two observations the path is bent to the second one, whose innovation is e. At the share
-    u of the way the dynamics add ``G (c + d e**2 / S) (2u)**q (2 - 2u)**r``, with G and the
-    variance ``S = V + noise`` of the innovation at the end of the way: nothing at both ends, and
-    the more, the larger the innovation was. To this comes the variance left from noise, on a line
-    from end to end, which later observations lower, times ``1 - 4 k u (1 - u)`` with k of each
-    channel: between observations a filter knows the signal better than at them.
+    Between two observations the path is bent to the second one, whose innovation is e. After a
+    share u of the gap the dynamics add ``G (c + d e**2 / S) (2u)**q (2 - 2u)**r``, with G and the
+    variance ``S = V + noise`` of the innovation at the end of the gap. That is zero at both ends,
+    and grows with the innovation. The variance left from noise is added: it runs on a line from end
+    to end, which later observations lower, times ``1 - 4 k u (1 - u)`` with k of each channel, as
+    between observations a filter knows the signal better than at them.
 
     A network of the state gives the numbers a, b, p, c, d, q and r of each channel (:data:`TERMS`).
 
@@ -69,48 +84,35 @@ class VarianceHead(nn.Module):
     ) -> torch.Tensor:
         """Variances (n, D) of forecasts, `lead` (n, D) after the channels were last observed.
 
-        `floor` (n, D) is told where errors of observations are, and else NaN, as of all.
+        `floor` (n, D) is NaN where the errors of observations are not known; None if none is.
         """
-        floor = self.floor if floor is None else or_usual(floor, self.floor)
+        floor = self.floor if floor is None else fill_nan(floor, self.floor)
         most, rate, power, *_ = terms.unbind(1)
         log_lead = lead.clamp(min=SHORTEST).log().to(rate.dtype)
         passed = torch.exp((0.3 + 2.7 * torch.sigmoid(power)) * (rate + log_lead).clamp(max=6.0))
         grown = -torch.expm1(-passed) * torch.exp(most.clamp(-30.0, 6.0))
         return floor + torch.where(lead > 0, grown, 0.0)
 
-    def between(
-        self,
-        terms: torch.Tensor,
-        since: torch.Tensor,
-        length: torch.Tensor,
-        innovation: torch.Tensor,
-        unsettled: torch.Tensor,
-        told: torch.Tensor,
-    ) -> torch.Tensor:
-        """Variances (n, D) of the path between two observations of each channel.
-
-        They are `length` (n, D) apart, and the first was `since` (n, D) ago. `innovation` (n, D) is
-        the second one less its forecast. `unsettled` (n, D, 2) is the share of smoothing that
-        either observation still lacks: 1 if no observation follows. `told` is as of `Hidden`.
-        """
-        floor, first, second, noise, _ = told.to(terms.dtype).unbind(2)
-        floor, noise = or_usual(floor, self.floor), or_usual(noise, self.noise)
-        usual, missed, rise, fall = terms.unbind(1)[3:]
+    def between(self, terms: torch.Tensor, gap: Gap) -> torch.Tensor:
+        """Variances (n, D) of the path between two observations of each channel."""
+        floor, noise = fill_nan(gap.floor, self.floor), fill_nan(gap.noise, self.noise)
+        typical, missed, rise, fall = terms.unbind(1)[3:]
+        length = gap.length.clamp(min=torch.finfo(gap.length.dtype).tiny)
         end = self.ahead(terms, length, floor)
-        expected = end + noise + LEAST
-        size = usual.clamp(max=6.0).exp() + missed.clamp(max=6.0).exp() * innovation**2 / expected
-        share = (since / length).clamp(0.0, 1.0)  # (n, D), of the way
+        growth = missed.clamp(max=6.0).exp() * gap.innovation**2 / (end + noise + LEAST)
+        size = typical.clamp(max=6.0).exp() + growth
+        share = (gap.since / length).clamp(0.0, 1.0)  # (n, D), of the gap
         left = (1.0 - share).to(rise.dtype)
         share = share.to(rise.dtype)
         rise, fall = (0.5 + 2.0 * torch.sigmoid(term) for term in (rise, fall))
         shape = (2 * share) ** rise * (2 * left) ** fall
-        missing = torch.lerp(*unsettled.to(share.dtype).unbind(2), share)
+        missing = torch.lerp(*gap.unsettled.unbind(2), share)
         at_ends = torch.lerp(self.smoothed, self.floor, missing)
-        at_ends = or_usual(torch.lerp(first, second, share), at_ends)
+        at_ends = fill_nan(torch.lerp(gap.first, gap.second, share), at_ends)
         at_ends = at_ends * (1 - torch.sigmoid(self.calm) * 4 * share * left)
         return at_ends + (end - floor) * size * shape
 
 
-def or_usual(told: torch.Tensor, usual: torch.Tensor) -> torch.Tensor:
-    """What is told, or what is usual where it is NaN."""
-    return torch.where(told.isnan(), usual, told)
+def fill_nan(values: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """`values`, and `others` where they are NaN."""
+    return torch.where(values.isnan(), others, values)

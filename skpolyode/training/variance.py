@@ -1,9 +1,9 @@
-"""Train the head that tells how far off forecasts and paths are."""
+"""Train the head that estimates how far off forecasts and paths are."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -17,8 +17,9 @@ from skpolyode.models.variance_head import (
     N_TERMS,
     SHORTEST,
     TERMS,
+    Gap,
     VarianceHead,
-    or_usual,
+    fill_nan,
 )
 from skpolyode.panel.select import ENOUGH_ROWS
 from skpolyode.training.muon import Muon
@@ -50,27 +51,21 @@ class HeadTrainingSettings:
 SETTINGS = HeadTrainingSettings()
 
 
-class Hidden(NamedTuple):
-    """n hidden observations, between two others of each channel."""
+@dataclass(frozen=True)
+class Hidden(Gap):
+    """n hidden observations, each in a gap between two others of every channel."""
 
     row: torch.Tensor  # int64 (n,): packed row; -1 where it is not used
     z: torch.Tensor  # (n, M): state that the path starts from
-    since: torch.Tensor  # float64 (n, D): time since the observation before
-    length: torch.Tensor  # float64 (n, D): time between the observations before and after
-    innovation: torch.Tensor  # (n, D): of the observation after
-    unsettled: torch.Tensor  # (n, D, 2): see `VarianceHead.between`
     missed: torch.Tensor  # (n, D): hidden observation less the path
     residual: torch.Tensor  # (n, D): hidden observation less the path that it is part of
-    known: torch.Tensor  # bool (n, D): whether all of these exist
-    # (n, D, 5), NaN where errors of observations do not tell them: variances of the signal after
-    # the observation before, and of its path at the ones before and after; and of the noise of the
-    # one after and of the hidden one.
-    told: torch.Tensor
+    known: torch.Tensor  # bool (n, D): whether these and the gap exist
+    hidden_noise: torch.Tensor  # (n, D): variance of its noise, NaN where not known
 
     def draw(self, size: int, generator: torch.Generator) -> Hidden:
         """A random sample."""
         sample = torch.randint(len(self.z), (size,), generator=generator).to(self.z.device)
-        return Hidden(*(column[sample] for column in self))
+        return Hidden(**{name: column[sample] for name, column in vars(self).items()})
 
 
 def learn_variance(
@@ -115,7 +110,7 @@ def learn_variance(
         head.layers[-1].weight.mul_(0.1)
         bias = head.layers[-1].bias.zero_().unflatten(0, (N_TERMS, -1))
         bias[TERMS.index("most")] = (mean - head.noise).maximum(1e-3 * mean + LEAST).log()
-        bias[TERMS.index("usual")] = bias[TERMS.index("missed")] = -1.0
+        bias[TERMS.index("typical")] = bias[TERMS.index("missed")] = -1.0
     weights = list((head.layers if hidden is None else head).parameters())
     optimizer = Muon(weights, SETTINGS.learning_rate)
     for step in range(SETTINGS.n_steps):
@@ -137,10 +132,10 @@ def _measure_noise(
 ) -> torch.Tensor:
     """Set the variances of the noise, and return those (D,) of the hidden observations.
 
-    The latter are the former plus the excess of their squared innovations: chance in the sample
-    would be taken for errors of paths otherwise.
+    The latter are the former plus the excess of their squared innovations. Chance in the sample
+    would otherwise be taken for errors of paths.
 
-    A path that an observation is added to moves by a share k of its error ``P + R`` (mean square).
+    When an observation is added, its path moves by a share k of its error ``P + R`` (mean square).
     So it keeps ``k**2 R + (1 - k)**2 P``.
     """
     predictions = model.predictions(data)
@@ -159,18 +154,18 @@ def _measure_noise(
 
 
 class _Forecasts(NamedTuple):
-    """Forecasts from n states over K rows without updates, or a sample without axis K."""
+    """Forecasts from n states over K rows without updates; a sample of them has no axis K."""
 
     z: torch.Tensor  # (n, M)
     seen: torch.Tensor  # bool (n, D): whether the channel was observed by then
     lead: torch.Tensor  # float64 (K, n, D): time since the channel was observed
     error: torch.Tensor  # (K, n, D)
     known: torch.Tensor  # bool (K, n, D)
-    noise: torch.Tensor  # (K, n, D): its variance, NaN where errors do not tell it
+    noise: torch.Tensor  # (K, n, D): variance of the noise forecast as well, NaN where not known
     floor: torch.Tensor  # (n, D): variance of the signal after the observation before, or NaN
 
     def draw(self, size: int, generator: torch.Generator) -> tuple[_Forecasts, Hidden]:
-        """A sample of forecasts, and paths bent to what they forecast, at observations passed."""
+        """A sample of forecasts, and of earlier rows on paths bent to the rows forecast."""
         (n_ahead, n_states), device = self.lead.shape[:2], self.z.device
         some = torch.randint(n_states, (size,), generator=generator)
         end = torch.randint(n_ahead, (size,), generator=generator)
@@ -183,10 +178,11 @@ class _Forecasts(NamedTuple):
         # Paths are bent by bridges: to the first observation of a channel they shift as a whole.
         left = torch.where(ahead.seen, 1.0 - since / ahead.lead, 0.0)
         missed = missed - (ahead.error * (1.0 - left)).to(missed.dtype)
-        unsettled, known = missed.new_zeros(*missed.shape, 2), inside & ahead.known & is_there
-        way = torch.full_like(some, -1), ahead.z, since, ahead.lead, ahead.error, unsettled
-        nothing = missed.new_full((*missed.shape, 5), torch.nan)
-        return ahead, Hidden(*way, missed, torch.zeros_like(missed), known, nothing)
+        unsettled, unknown = missed.new_zeros(*missed.shape, 2), torch.full_like(missed, torch.nan)
+        gap = vars(Gap(since, ahead.lead, ahead.error, unsettled, *[unknown] * 4))
+        known, rest = inside & ahead.known & is_there, torch.zeros_like(missed)
+        row = {"row": torch.full_like(some, -1), "z": ahead.z, "missed": missed, "residual": rest}
+        return ahead, Hidden(**gap, **row, known=known, hidden_noise=unknown)
 
 
 def _loss(
@@ -201,8 +197,8 @@ def _loss(
     length = hidden.length.clamp(min=SHORTEST)
     since = torch.minimum(hidden.since.clamp(min=1e-6 * length), (1 - 1e-6) * length)
     inner = terms if hidden.z is ahead.z else head(hidden.z)
-    path = head.between(inner, since, length, hidden.innovation, hidden.unsettled, hidden.told)
-    noises = or_usual(ahead.noise, head.noise), or_usual(hidden.told[..., -1], noise)
+    path = head.between(inner, replace(hidden, since=since, length=length))
+    noises = fill_nan(ahead.noise, head.noise), fill_nan(hidden.hidden_noise, noise)
     cases = (
         (forecast + noises[0] + LEAST, ahead.error, ahead.known),
         (path + noises[1] + LEAST, hidden.missed, hidden.known),

@@ -46,12 +46,12 @@ def fit_series(
     validation: Any = None,
     settings: Mapping[str, Any] | None = None,
     limits: CellLimits | None = None,
-    **told: Any,
+    **entries: Any,
 ) -> Any:
     """Fit a transformer: check parameters and series, and `learn` from those that are used.
 
-    Of `y`, which pipelines hand on, only the order is looked at.
-    `told` has an entry for each series; `settings` and `limits` of cells are of the whole fit.
+    Pipelines hand on `y`, of which only the order is checked. Each of the `entries`, such as
+    groups, has one value for each series; `settings` and `limits` of cells are of the whole fit.
     """
     check_parameters(estimator)
     with unchanged_by_errors(estimator), naming_owner(estimator), learning():
@@ -61,17 +61,17 @@ def fit_series(
             _refuse_new_static(estimator, panel)
         refuse_reordered(y, panel, "y")
         used, known = observed_series(panel), drop_empty(panel)
-        own = {k: one_each(told[k], panel, k) for k in told if told[k] is not None}
-        own = {name: values[used] for name, values in own.items()}
+        given = {k: one_each(x, panel, k) for k, x in entries.items() if x is not None}
+        given = {name: values[used] for name, values in given.items()}
         if validation is not None:
-            own["validation"] = drop_empty(_like_fit(estimator, validation, known), "validation")
+            given["validation"] = drop_empty(_like_fit(estimator, validation, known), "validation")
         _check_coefficients(estimator, known)
         channels = f"{panel.n_channels} channel" + "s" * (panel.n_channels != 1)
         outcome = f"{known.n_series} series, {channels}, {known.n_observations} observations"
         figures = {"left_out": n} if (n := panel.n_series - known.n_series) else {}
         estimator.fit_report_ = FitReport([])
         estimator.fit_report_.add("data", outcome, known.n_series, **figures)
-        interruption = learn(known, **own, **(settings or {}))
+        interruption = learn(known, **given, **(settings or {}))
     _warn_of_what_is_not_used(estimator, panel)
     if interruption:  # who called, perhaps a search, has been asked to stop as well
         raise KeyboardInterrupt(interruption)
@@ -107,8 +107,8 @@ def refuse_missing(entries: Any, name: str, missing: str = "no label") -> None:
     if (unknown := unknown.any(axis=tuple(range(1, unknown.ndim)))).any():
         first = int(np.argmax(unknown))
         raise ValueError(
-            f"{name}: series {first} has {missing} ({int(unknown.sum())} such series): give it one "
-            "of its own, or leave it out."
+            f"{name}: series {first} has {missing} ({int(unknown.sum())} such series): give it "
+            "one, or leave it out."
         )
 
 
@@ -122,11 +122,11 @@ def read_panel(
 ) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 
-    Two-dimensional input goes through scikit-learn's own validation, so that feature names and
-    error messages are the usual ones; then `n_features_in_` counts time points. For every other
-    format it counts channels. `inputs` are further ones than those of the panel. Transformers of
-    series learn the limits of cells in `fit`, and keep them. If `limits` are given, the series are
-    within them: who learned them has told what is not.
+    scikit-learn's `validate_data` checks two-dimensional input, so that feature names and error
+    messages are those of scikit-learn; `n_features_in_` then counts time points. For every other
+    format it counts channels. `inputs` are added to those of the panel. Transformers of series
+    learn the limits of cells in `fit`, and keep them. If `limits` are given, the series are within
+    them, and the caller has warned of the cells beyond.
     """
     if not reset:
         check_is_fitted(estimator)
@@ -174,7 +174,7 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) ->
 
 
 def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
-    """Panel with the channels of fit, in their order; refuses or tells what fit did not have."""
+    """Panel with the channels of fit, in their order; an error or a warning for other contents."""
     panel = _aligned(estimator, panel, name)
     refuse_unused(estimator, panel)
     embedder = getattr(estimator, "embedder_", None)  # others leave it to what they are around
@@ -201,44 +201,62 @@ def _converted(
     estimator: BaseEstimator, X: Any, reset: bool, name: str
 ) -> tuple[Panel, tuple[int, ...] | None]:
     """Panel, and the shape of the array that it was, if it was one."""
-    # Of a list of ragged series a part may by chance be rectangular.
-    is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
-    # Of a frame that names the moments of fit, or other ones, scikit-learn tells what is wrong.
-    is_named = not reset and hasattr(estimator, "feature_names_in_") and bool(column_names(X))
-    if (is_ragged(X) or is_list) and not is_named:
-        if not reset and _are_tables(X, estimator.n_channels_in_):  # and no channels first
-            X = [(np.arange(len(table)), table) for table in X]
-        panel = as_panel(X, name=name)
-        if isinstance(X, Panel):  # whose user knows the ids, even if they only count
-            known = panel.is_checked, panel.is_observed
-            panel = Panel.from_rows(replace(panel.rows, has_ids=True), *known)
-        return panel, None
+    if _is_collection(estimator, X, reset):
+        return _panel_of_series(estimator, X, reset, name), None
     shape = shape_of(X)
-    if len(shape) > 2:
-        if reset or shape[2:] != (estimator.n_channels_in_,):  # channels may come first
-            return as_panel(X, name=name), shape
-        return Panel.from_rows(build_rows(name, rows_from_array, X)), shape
+    if len(shape) < 3:
+        array = _validated_table(estimator, X, reset, name)
+        return Panel.from_array(array, times=column_times(X)), array.shape
+    if reset or shape[2:] != (estimator.n_channels_in_,):  # channels may come first
+        return as_panel(X, name=name), shape
+    return Panel.from_rows(build_rows(name, rows_from_array, X)), shape
+
+
+def _is_collection(estimator: Any, X: Any, reset: bool) -> bool:
+    """Whether an input holds series one by one, and is not one array or frame."""
+    if reset:
+        return is_ragged(X)
+    if hasattr(estimator, "feature_names_in_") and column_names(X):
+        return False  # scikit-learn reports frames whose columns differ from those of `fit`
+    # A few of the ragged series of `fit`, in a list, may happen to have the same length.
+    return is_ragged(X) or (estimator.array_shape_ is None and isinstance(X, list | tuple))
+
+
+def _panel_of_series(estimator: Any, X: Any, reset: bool, name: str) -> Panel:
+    """Panel of series that are given one by one."""
+    if not reset and isinstance(X, list | tuple):
+        due = (estimator.n_channels_in_,)
+        if all(isinstance(x, np.ndarray) and x.shape[1:] == due for x in X):
+            X = [(np.arange(len(x)), x) for x in X]  # channels, as in `fit`, do not come first
+    panel = as_panel(X, name=name)
+    if not isinstance(X, Panel):
+        return panel
+    rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even if they only count
+    return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
+
+
+def _validated_table(estimator: BaseEstimator, X: Any, reset: bool, name: str) -> np.ndarray:
+    """Array (series, time), as scikit-learn checks it; it names columns and counts features."""
     if isinstance(X, pd.DataFrame) and X.shape[1] == 0:
         raise ValueError(
             f"{name} is empty: a DataFrame without columns has 0 feature(s) (time points), while a "
             "minimum of 1 is required."
         )
-    options = {"reset": reset, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
-    table = with_nan(X)
-    is_row = (table if hasattr(table, "ndim") else np.asarray(table)).ndim == 1
-    if is_row:  # scikit-learn would make a series of each number
+    X = with_nan(X)
+    if (X if hasattr(X, "ndim") else np.asarray(X)).ndim == 1:
+        # scikit-learn would make a series of each number
         raise ValueError(
             f"{name} is one row of numbers. Reshape your data: [{name}] is one series at times "
             f"0, 1, ..., and [(times, {name})] gives it times."
         )
+    options = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     try:
-        array = validate_data(estimator, table, **options)
+        return validate_data(estimator, X, reset=reset, **options)
     except OverflowError:
         raise ValueError(
             f"{name} holds an integer that is too large for a number of 64 bits: give it in "
             "another unit, or NaN, which means not observed."
         ) from None
-    return Panel.from_array(array, times=column_times(X)), array.shape
 
 
 @contextmanager
@@ -325,13 +343,6 @@ def check_sizes(
     note_extremes(panel.rows, faults)
     note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
     faults.raise_if_any()
-
-
-def _are_tables(X: Any, n_channels: int) -> bool:
-    """Whether it is a list of arrays (time, channel) with as many channels as in fit."""
-    return isinstance(X, list | tuple) and all(
-        isinstance(x, np.ndarray) and x.shape[1:] == (n_channels,) for x in X
-    )
 
 
 def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:

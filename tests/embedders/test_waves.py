@@ -11,7 +11,7 @@ from skpolyode import Panel
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
 from skpolyode.embedders import waves as module
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.waves import own_waves
+from skpolyode.embedders.waves import waves_at
 from tests.models import cases
 
 SCALER = ChannelScaler(np.array([3.0, -1.0]), np.array([2.0, 0.5]))
@@ -57,12 +57,12 @@ def truth(times: np.ndarray) -> np.ndarray:
 
 
 def waves(own: Panel) -> np.ndarray:
-    return SCALER.inverse(own_waves(queried(own)[0], SCALER)[0])
+    return SCALER.inverse(waves_at(queried(own)[0], SCALER)[0])
 
 
 def test_harmonics_of_each_period_are_found_between_rows():
     own = panel()
-    found, at_rows = own_waves(queried(own)[0], SCALER)
+    found, at_rows = waves_at(queried(own)[0], SCALER)
     wanted = truth(queried(own)[1])
     assert (np.abs(SCALER.inverse(found) - wanted) < 0.1 * wanted.std(axis=0)).all()
     off = SCALER.inverse(at_rows) - own.values
@@ -86,7 +86,7 @@ def test_known_errors_are_in_the_units_of_values():
     errors = np.where(np.arange(len(told.times))[:, None] % 2, np.nan, told.errors)
     mixed = Panel(told.times, told.values, told.offsets, errors=errors)
     asked, other = queried(mixed)[0], ChannelScaler(np.array([7.0, 0.0]), np.array([0.1, 30.0]))
-    found = other.inverse(own_waves(asked, other)[0])
+    found = other.inverse(waves_at(asked, other)[0])
     np.testing.assert_allclose(found, waves(mixed), rtol=0, atol=1e-5)
     # Errors of a standard deviation of the channel are those that are taken for unknown ones.
     values = [x - np.nanmean(x, axis=0) for _, x in told]
@@ -123,7 +123,7 @@ def test_waves_do_not_begin_at_a_number_of_rows(n_rows):
     sine = np.stack([3 + np.sin(2 * np.pi * times / 1.9), np.full(n_rows, -1.0)], axis=1)
     own = Panel.from_series([(times, sine)])
     asked = PathQuery.of(own, np.linspace(0, 3, 31), np.array([0, 31]))
-    found = SCALER.inverse(own_waves(asked, SCALER)[0])
+    found = SCALER.inverse(waves_at(asked, SCALER)[0])
     assert np.abs(found[:, 0] - 3 - np.sin(2 * np.pi * asked.times / 1.9)).max() < 0.2
     np.testing.assert_allclose(found[:, 1], -1.0, atol=1e-6)
 
@@ -133,7 +133,7 @@ def test_long_series_have_waves_of_parts(n_rows):
     """One wave of all parts is found; where the period changes, each half has its own."""
     times = np.linspace(0, n_rows / 8, n_rows)
     asked = PathQuery.of(Panel.from_series([(times, clean(2.0, times))]), times, [0, n_rows])
-    found, at_rows = own_waves(asked, SCALER)
+    found, at_rows = waves_at(asked, SCALER)
     wanted = clean(2.0, times)
     assert (np.abs(SCALER.inverse(found) - wanted) < 0.1 * wanted.std(axis=0)).all()
     np.testing.assert_array_equal(found, at_rows)
@@ -145,7 +145,7 @@ def test_waves_of_parts_are_joined_without_jumps():
     values[400:600, 1] = np.nan  # a part in which one channel is not observed
     own = Panel.from_series([(times, values)])
     at = np.sort(np.concatenate([times[:-1] + 0.06, times[:-1] + 0.06 + 1e-9]))
-    found = SCALER.inverse(own_waves(PathQuery.of(own, at, [0, len(at)]), SCALER)[0])
+    found = SCALER.inverse(waves_at(PathQuery.of(own, at, [0, len(at)]), SCALER)[0])
     assert np.isfinite(found).all()
     assert np.abs(found[1::2] - found[::2]).max() < 1e-6
     for early, period in ((True, 2.0), (False, 3.1)):
