@@ -215,8 +215,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    is_naive = rows.times.axis.unit is not None and rows.times.axis.tz is None
-    kind = REPEATED_HOUR if is_naive else DUPLICATE
+    kind = REPEATED_HOUR if rows.times.axis.is_naive else DUPLICATE
     _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
     rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
     _note_rows(TOO_LATE, same & late, rule, rows, faults)
@@ -228,8 +227,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(times)
     if smallest > 1e-15 * span and np.isfinite(span):  # the usual case, in a fifth of the time
         return
-    elapsed = rows.elapsed
-    far = ~np.isfinite(elapsed)
+    far = ~np.isfinite(elapsed := rows.elapsed)
     _note_rows(TOO_FAR, far, "the time since the first row is too large for a number", rows, faults)
     close = np.zeros(len(elapsed), dtype=bool)
     close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]

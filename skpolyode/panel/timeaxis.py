@@ -53,6 +53,11 @@ class TimeAxis:
         zone = "" if self.tz is None else f", of the time zone {self.tz}"
         return f"datetimes counted in {self.unit!r}{zone}"
 
+    @property
+    def is_naive(self) -> bool:
+        """Whether these are datetimes without a time zone."""
+        return self.unit is not None and self.tz is None
+
     def to_user(self, times: np.ndarray) -> np.ndarray | pd.DatetimeIndex:
         """Return times in the user's type: a DatetimeIndex, or the numbers themselves."""
         if self.unit is None:
