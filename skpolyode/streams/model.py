@@ -156,7 +156,7 @@ class ModelStream(SamplesFutures):
         """Standard deviation of the forecast of the model alone, as in `interpolate_std`.
 
         It belongs to ``forecast(..., combine=False)``. Stacked forecasts have no standard
-        deviation, here as in the transformer: `PolyODEForecaster` has their intervals.
+        deviation, here as in the transformer, whose `forecast_interval` has their intervals.
 
         Parameters
         ----------
