@@ -34,7 +34,8 @@ paper = importlib.import_module("paper_summary")
 sys.path.pop(0)
 
 
-STACKED = re.compile("stacking|sample_paths|crossing_times")  # what needs that stage of a fit
+# What needs that stage of a fit.
+STACKED = re.compile("stacking|sample_paths|crossing_times|ForecastDisplay|_interval|_quantiles")
 
 
 @pytest.mark.usefixtures("close_figures")

@@ -76,13 +76,11 @@ def _hide(
     noise = np.full(truth.shape, np.nan)
     if panel.errors is not None and filtered.variances is not None:
         noise = (panel.errors[hidden] / scaler.scale) ** 2
-    columns = {"z": z[asked.row], "missed": missed, "residual": residual, "hidden_noise": noise}
-    columns = {
-        name: torch.from_numpy(x).to(embedder.device, torch.float32) for name, x in columns.items()
-    }
+    parts = {"z": z[asked.row], "missed": missed, "residual": residual, "hidden_noise": noise}
+    parts = {k: torch.from_numpy(x).to(embedder.device, torch.float32) for k, x in parts.items()}
     known = ~np.isnan(truth) & (asked.before >= 0) & (asked.following >= 0)
-    columns["known"] = torch.from_numpy(known).to(embedder.device)
-    return Hidden(**vars(gap), row=packed[torch.from_numpy(hidden)], **columns)
+    parts["known"] = torch.from_numpy(known).to(embedder.device)
+    return Hidden(**vars(gap), row=packed[torch.from_numpy(hidden)], **parts)
 
 
 def _gap(
@@ -143,9 +141,8 @@ def path_std(
         gap = _gap(embedder, asked, expected, shares(embedder, panel))
         # Before its first observation a series is as unknown as a forecast that far ahead.
         early = ((asked.times - times) / unit)[:, None]
-        terms, since = (
-            torch.from_numpy(x).to(embedder.device) for x in (expected.looked[asked.row], early)
-        )
+        looked = expected.looked[asked.row]
+        terms, since = (torch.from_numpy(x).to(embedder.device) for x in (looked, early))
         gap = replace(gap, since=torch.where(since > 0, since, gap.since))
         ahead, inside = head.ahead(terms, gap.since, gap.floor), head.between(terms, gap)
     is_ahead = (asked.following < 0) | (early > 0)

@@ -25,7 +25,7 @@ State = dict[str, torch.Tensor]
 
 
 class Sizes(NamedTuple):
-    """What the size of a new model depends on."""
+    """Properties of the data that set the size of a new model."""
 
     n_channels: int
     n_static: int  # features of static covariates
@@ -130,9 +130,9 @@ class SequenceModel(nn.Module, ABC):
     Attributes
     ----------
     gain : Gain or None
-        Makes the model a filter, which moves its signal only a share of the way to an observation.
+        Makes the model a filter, whose signal moves by a share of the innovation at an observation.
     history : Memory or None
-        Remembers the past for embeddings alone: nothing that the model expects depends on it.
+        Remembers the past for embeddings alone; no forecast depends on it.
 
     Examples
     --------
@@ -203,7 +203,7 @@ class SequenceModel(nn.Module, ABC):
 
     @property
     def single(self) -> Any:
-        """A faster way to run one series at a time, of models that have one; else None."""
+        """Runs one series at a time, of models that are faster so; else None."""
         return None
 
     def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
@@ -230,7 +230,7 @@ class SequenceModel(nn.Module, ABC):
         """
         return None
 
-    # The rest builds on these methods. A model may override it by a faster way to the same result.
+    # The rest builds on these methods. A model may override it to get the same result faster.
 
     def run_block(self, data: Packed, block: list[slice]) -> Iterator[Step]:
         """Run over some series: all first observations, then all second ones, and so on.
@@ -302,8 +302,8 @@ class SequenceModel(nn.Module, ABC):
     ) -> torch.Tensor:
         """Means (n, Q, D) as of `look_ahead`, under the inputs of a `course`.
 
-        Its series are the states (n,), in their order; each has the row of its state and knots
-        after it. No answer depends on inputs after its time.
+        The course has a series for each state, in their order, with the row of the state and the
+        knots after it. No answer depends on inputs after its time.
         """
         found, place = [], torch.arange(len(since), device=since.device)
         row, at = course.observations, torch.zeros_like(elapsed)
@@ -311,21 +311,21 @@ class SequenceModel(nn.Module, ABC):
             following = course.next[row]
             gap = torch.where(following >= 0, course.gap[following], torch.inf)
             asked = (since[place] >= at[:, None]) & (since[place] < (at + gap)[:, None])
-            own, time = asked.nonzero(as_tuple=True)
-            if len(own):
-                some, index = own.unique(return_inverse=True)
+            answer, time = asked.nonzero(as_tuple=True)
+            if len(answer):
+                some, index = answer.unique(return_inverse=True)
                 no_end = torch.full_like(at[some], torch.inf)
-                columns = since[place[own], time] - at[own], no_end, (elapsed + at)[some]
+                columns = since[place[answer], time] - at[answer], no_end, (elapsed + at)[some]
                 mean = self.between(select(state, some), index, *columns).mean
-                found.append((place[own], time, mean))
+                found.append((place[answer], time, mean))
             on = following >= 0
             place, row, at, elapsed = place[on], following[on], (at + gap)[on], elapsed[on]
             if len(place):
                 moved = self.flow(select(state, on), gap[on], elapsed + at)
                 state = self.steer(moved, course, row)
         means = found[0][2].new_empty(*since.shape, found[0][2].shape[1])
-        for own, time, mean in found:
-            means[own, time] = mean
+        for answer, time, mean in found:
+            means[answer, time] = mean
         return means
 
     def between(

@@ -16,8 +16,8 @@ from skpolyode.saving.modules import register_module
 FEWEST = 30
 """Observations of a channel that statistics of its noise need at least."""
 
-_ENDS = (np.min, np.inf), (np.max, -1.0)  # of errors, of channels without any
-_ENOUGH = 300  # errors that nothing was learned from: their mean square is 8 % off
+_ENDS = (np.min, np.inf), (np.max, -1.0)  # least and largest error, and those without any
+_ENOUGH = 300  # errors that nothing was learned from; their mean square is 8 % off
 _LEAST = 1e-6  # of p and q
 _LEAST_NOISE = 1e-4  # standard deviations of a channel
 
@@ -40,35 +40,35 @@ class Gain(nn.Module):
     errors of forecasts. For a random walk this is exact after the first few observations, or at
     even gaps.
 
-    A gain that is told the errors sigma of observations, which differ, follows Kalman's variance
+    If the errors sigma of observations are known and differ, the gain follows Kalman's variance
     itself: ``v = posterior + p + q gap`` and ``K = v / (v + r)``. The posterior variance then is
-    ``K r``. The noise r of a cell is sigma**2 in the unit of v, where it is known: an error of 0 is
+    ``K r``. The noise r of a cell is sigma**2 in the unit of v, where it is known; an error of 0 is
     met exactly. Where it is not known, r is learned by gradients. For a random walk this is
     Kalman's filter. With one p instead of the posterior variance, the smoothed path of a random
     walk was 7 to 250 % off Kalman's error, for errors that differ tenfold.
 
-    The first observation of a channel meets what is known of a start, ``v = spread / noise**2``: a
-    series begins at `start`, until something is observed.
+    Until a channel is observed, its signal is at `start`, with the variance
+    ``v = spread / noise**2``.
 
     Parameters
     ----------
     n_channels : int
     known_errors : {"none", "equal", "each"}, default="none"
-        What is known of the errors of observations.
+        Which errors of observations are known: none, one for all cells, or one for each.
 
     Attributes
     ----------
     noise : Tensor of shape (n_channels,)
-        Standard deviation of the noise, the unit of v: told, or found by :meth:`estimate`.
+        Standard deviation of the noise, the unit of v: known, or found by :meth:`estimate`.
     start, spread : Tensor of shape (n_channels,)
-        Mean of first observations beside what the model expects of them, and variance of the signal
-        there: those of the channel, 0 and 1, or found by :meth:`estimate`.
+        Mean of the innovations of first observations, and variance of the signal there: those of
+        the channel, 0 and 1, or found by :meth:`estimate`.
 
     Notes
     -----
-    Learned by gradients, K came out at .86 where the errors of forecasts and the noise ask for .35
-    (FitzHugh-Nagumo, noise .1): a state that has seen several observations filters them itself, and
-    forecasts as well whatever K is. Paths then had twice the error.
+    Learned by gradients, K came out at 0.86 where the errors of forecasts and the noise ask for
+    0.35 (FitzHugh-Nagumo, noise 0.1). A state that has seen several observations filters them
+    itself, and forecasts as well whatever K is. Paths then had twice the error.
 
     References
     ----------
@@ -100,7 +100,7 @@ class Gain(nn.Module):
     def of_errors(cls, errors: np.ndarray, observed: np.ndarray) -> Self:
         """Gain of observations (P, D) with standardised errors, NaN where not known.
 
-        Some of them are positive.
+        At least one is positive.
         """
         known = ~np.isnan(errors)
         least, largest = (f(np.where(known, errors, x), axis=0) for f, x in _ENDS)
@@ -159,8 +159,8 @@ class Gain(nn.Module):
         """
         unknown = self.unknown if self.known_errors == "each" else torch.zeros_like(self.noise)
         # In the precision of the noise, so that an equal error is equal to the last bit.
-        own = error.float().to(self.noise.dtype).log() - self.noise.log()
-        return torch.where(~error.isnan() & (self.noise > 0), 2 * own, unknown)
+        log_error = error.float().to(self.noise.dtype).log() - self.noise.log()
+        return torch.where(~error.isnan() & (self.noise > 0), 2 * log_error, unknown)
 
     def carried(
         self, gap: torch.Tensor, posterior: torch.Tensor
@@ -171,7 +171,7 @@ class Gain(nn.Module):
 
     @torch.no_grad()
     def follow(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is left of the variance before each row (P, D), and after the last (n_series, D).
+        """Posterior variances before each row (P, D) and after the last one (n_series, D).
 
         In units of v.
         """
@@ -190,14 +190,14 @@ class Gain(nn.Module):
     def posterior_after(
         self, gap: torch.Tensor, seen: torch.Tensor, error: torch.Tensor, posterior: torch.Tensor
     ) -> torch.Tensor:
-        """What observations leave of the variance (n, D): K r, Kalman's ``(1 - K) v``."""
+        """Posterior variance (n, D) after observations: K r, Kalman's ``(1 - K) v``."""
         return self(gap, seen, error, posterior) * self.log_noise(error).exp()
 
     @torch.no_grad()
     def variances(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
         """Variances (P, D) of the noise of observations, and of the signal after them.
 
-        In squared standard deviations of the channels, of a gain that is told errors.
+        In squared standard deviations of the channels; for a gain that uses known errors.
         """
         unit = self.noise.square()
         after = self.posterior_after(data.channel_gap, data.seen, data.error, data.posterior)
@@ -212,7 +212,7 @@ class Gain(nn.Module):
         passed: Passed | None,
         judged: torch.Tensor,
     ) -> None:
-        """Set noise, p, q and what is known of starts from the `predictions` (P, D) before rows.
+        """Set noise, p, q, `start` and `spread` from the `predictions` (P, D) before rows.
 
         The variance of an error is ``v + r``. A step of Fisher's scoring from the present v, to the
         p and q that make the errors likeliest, is a least-squares fit of ``e**2 - r`` by p and
@@ -223,7 +223,7 @@ class Gain(nn.Module):
         data : Packed
         predictions : Tensor of shape (P, D)
         passed : Passed or None
-            Tells the noise; a gain that is told errors needs none.
+            Forecasts that give the noise; None if errors are known.
         judged : bool Tensor of shape (P, D)
             Observations that nothing was learned from, whose errors are not too small. Of a channel
             with fewer than 300 of them all observations count.
@@ -237,25 +237,25 @@ class Gain(nn.Module):
         unit = self.noise.double().clamp(min=_LEAST_NOISE)
         again, ones = data.mask & data.seen, torch.ones_like(data.channel_gap, dtype=torch.float64)
         gap = data.channel_gap.double().clamp(min=SHORTEST_GAP)
-        told = data.error is not None
-        noise = self.log_noise(data.error).double().exp() if told else ones
-        posterior = data.posterior if told else None
+        has_errors = data.error is not None
+        noise = self.log_noise(data.error).double().exp() if has_errors else ones
+        posterior = data.posterior if has_errors else None
         square = ((data.x - predictions) / unit).double().square() - noise
         expected = self._forecast(gap, posterior).double().exp() + noise
         precision = 1.0 / expected**2
         for j in range(self.n_channels):
-            own = again[:, j] & judged[:, j]
-            if own.sum() < _ENOUGH:
-                own = again[:, j]
-            if own.sum() < FEWEST:
+            chosen = again[:, j] & judged[:, j]
+            if chosen.sum() < _ENOUGH:
+                chosen = again[:, j]
+            if chosen.sum() < FEWEST:
                 continue
-            terms = torch.stack([ones[own, j], gap[own, j]], dim=1)
-            excess = square[own, j] - (0.0 if posterior is None else posterior[own, j])
-            p, q = _not_negative(terms, excess, precision[own, j])
+            terms = torch.stack([ones[chosen, j], gap[chosen, j]], dim=1)
+            excess = square[chosen, j] - (0.0 if posterior is None else posterior[chosen, j])
+            p, q = _not_negative(terms, excess, precision[chosen, j])
             self.known[j], self.added[j] = math.log(p), math.log(q)
 
     def _measure_start(self, data: Packed, predictions: torch.Tensor) -> None:
-        """Set `start` and `spread`, by a step of scoring as well; of few series they stay."""
+        """Set `start` and `spread` by a step of scoring; with few series they stay as they are."""
         first, missed = data.mask & ~data.seen, (data.x - predictions).double()
         noise = self.noise.double().square().expand_as(missed)
         if data.error is not None:
@@ -269,17 +269,18 @@ class Gain(nn.Module):
         self.spread.copy_(torch.where(enough, spread.clamp(min=_LEAST), self.spread))
 
     def _measure_noise(self, data: Packed, predictions: torch.Tensor, passed: Passed) -> None:
-        """Set `noise` from the errors of two forecasts that know the same.
+        """Set `noise` from the errors of two forecasts with the same origin.
 
-        One is the forecast e of an observation, the other the forecast e' of the next observation
-        that passes this one by. Signals move little in a short gap, and the noise of the two
-        observations has nothing in common, so that the mean of ``e (e - e')`` goes to the variance
-        of the noise as the gap goes to nothing. In the language of geostatistics that is the nugget
-        of the forecast's errors (Matheron, 1963). Pairs count by ``exp(-2 gap / median gap)``.
+        One has the error e at an observation, the other the error e' at the next observation,
+        without an update in between. Signals move little in a short gap, and the noise of the two
+        observations is independent. So the mean of ``e (e - e')`` goes to the variance of the noise
+        as the gap goes to zero. In geostatistics that is the nugget of the forecast's errors
+        (Matheron, 1963). Pairs are weighted by ``exp(-2 gap / median gap)``.
 
-        Squared errors alone do not tell noise from signal: with ``(1 - K) e**2`` for the noise
-        every gain K confirms itself. So it stays where a channel has fewer than 30 pairs, and where
-        the two errors do not rise together: signals are then faster than their observations.
+        Squared errors alone cannot separate noise from signal: with ``(1 - K) e**2`` for the noise
+        every gain K confirms itself. So this is the estimate only if a channel has fewer than 30
+        pairs, or if the two errors are not positively correlated, as when signals are faster than
+        their observations.
         """
         first, second = data.mask & data.seen, data.mask[passed.following]
         error = (data.x - predictions).double()
@@ -291,9 +292,9 @@ class Gain(nn.Module):
             pairs = first[passed.row, j] & second[:, j]
             if pairs.sum() < FEWEST:
                 continue
-            own, gaps = passed.row[pairs], gap[pairs]
+            rows, gaps = passed.row[pairs], gap[pairs]
             counts = torch.exp(-2 * gaps / gaps.median())
-            e = error[own, j]
+            e = error[rows, j]
             if (shared := counts @ (e * later[pairs, j])) > 0:
                 variance[j] = (counts @ e.square() - shared) / counts.sum()
         self.noise.copy_(variance.clamp(min=0.0).sqrt())

@@ -44,7 +44,7 @@ class InputSizes(NamedTuple):
 
 
 class Driven(NamedTuple):
-    """Inputs at P rows, of which some are only there because an input changes."""
+    """Inputs at P rows: observations, and knots at which only an input changes."""
 
     columns: np.ndarray  # float64 (P, C): as `Packed.inputs`
     knot: np.ndarray  # bool (P,): as `Packed.knot`
@@ -79,8 +79,8 @@ class Packed:
     error : float64 Tensor of shape (P, D) or None, default=None
         Known standard deviation of each value, NaN where not known; None if none is.
     posterior : float64 Tensor of shape (P, D) or None, default=None
-        Variance of the signal after the previous observation of the channel, as a model has it that
-        was told errors; see :meth:`~skpolyode.models.gain.Gain.follow`.
+        Variance of the signal after the previous observation of the channel, from a model that uses
+        known errors; see :meth:`~skpolyode.models.gain.Gain.follow`.
     precision : float64 Tensor of shape (P, D) or None, default=None
         How much each value counts in training; None if all count the same.
     inputs : Tensor of shape (P, C) or None, default=None
@@ -157,7 +157,7 @@ class Packed:
     def to(self, device: torch.device, dtype: torch.dtype) -> Packed:
         """Move to a device, values as `dtype`; times stay float64."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
-        columns = {name: own.to(device) for name, own in columns.items() if own is not None}
+        columns = {name: x.to(device) for name, x in columns.items() if x is not None}
         values = columns.keys() & {"x", "static", "inputs"}
         columns |= {name: columns[name].to(dtype) for name in values}
         return Packed(self.sizes, **columns)

@@ -13,7 +13,7 @@ alone: they move w, never the signal. Where an input changes, integration stops 
 The gain K is 1 for exact observations; with another one this is a filter of noisy ones. The memory
 never feeds back into phi between observations. Signal, memory and reset are those of De Brouwer &
 Krishnan (ICLR 2023, section 3). The bridge, the gain and w, which carries on what the memory of the
-recent past does not tell, are ours; w is updated as the state of ODE-RNN (Rubanova et al., 2019).
+recent past does not hold, are ours; w is updated as the state of ODE-RNN (Rubanova et al., 2019).
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ class PolyODE(ScanModel):
     def arguments(self) -> dict[str, Any]:
         """What makes a model of the same settings, with the same field, memory and start."""
         names = ("field", "memory", "step_size", "max_gap", "history", "start", "gain", "cell")
-        own = {name: getattr(self, name) for name in names}
-        return own | {"stepper": self.stepper_name, "inputs": self.inputs}
+        settings = {name: getattr(self, name) for name in names}
+        return settings | {"stepper": self.stepper_name, "inputs": self.inputs}
 
     @property
     def stepper(self) -> Stepper:
@@ -153,7 +153,7 @@ class PolyODE(ScanModel):
         return channels.unflatten(1, (-1, 1 + self.memory.n_coefficients)), rest
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
-        """State before the first observations: the usual start, moved by static covariates."""
+        """State before the first observations: the default one, moved by static covariates."""
         if self.start is None:
             z = data.x.new_zeros(len(rows), self.size)
         else:
@@ -211,7 +211,7 @@ class PolyODE(ScanModel):
     def run_block(
         self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None = None
     ) -> Iterator[Step]:
-        """Run over some series, each at its own pace: few in numpy, where that is faster."""
+        """Run over series, none of which waits for another; few in numpy, if that is faster."""
         rows = torch.arange(block[0].start, block[0].stop, device=data.x.device)
         single = self.single
         if single is None or len(rows) > FEW_SERIES or torch.is_grad_enabled():
@@ -235,7 +235,7 @@ class PolyODE(ScanModel):
         gap: torch.Tensor,
         elapsed: torch.Tensor,
     ) -> Prediction:
-        """Signals on the way to the next observations, read from the paths that memory follows."""
+        """Signals before the next observations, read from the paths that memory follows."""
         furthest = since.new_zeros(len(gap)).scatter_reduce(0, row, since, "amax")
         # Ahead of the last observation the steps are whole ones, so that a forecast does not
         # depend on the other times asked for.
@@ -247,7 +247,7 @@ class PolyODE(ScanModel):
     def look_ahead_under(
         self, course: Packed, state: State, since: torch.Tensor, elapsed: torch.Tensor
     ) -> torch.Tensor:
-        """As of any model; memories, which no forecast reads, need not follow."""
+        """As for any model, without the memories, which no forecast reads."""
         return super().look_ahead_under(course, {"z": state["z"]}, since, elapsed)
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:

@@ -1,7 +1,7 @@
 """PolyODE for one series at a time, in numpy.
 
-It does what :class:`~skpolyode.models.polyode.PolyODE` does, in a quarter of the time if there is
-only one series; :mod:`skpolyode.memory.single` says why.
+The results are those of :class:`~skpolyode.models.polyode.PolyODE`, in a quarter of the time if
+there is only one series; :mod:`skpolyode.memory.single` says why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skpolyode.models.contract import Prediction, State, Step
 from skpolyode.models.packed import Packed
 from skpolyode.models.scan import ScanModel
 
-FEW_SERIES = 8  # take less time one after the other in numpy (of 100 rows: .46 s, in torch .57 s)
+FEW_SERIES = 8  # take less time one by one in numpy (of 100 rows: 0.46 s, in torch 0.57 s)
 _AT_ONCE = 256  # rows whose states are joined: to make tensors of each took an eighth of a pass
 
 SingleState = dict[str, np.ndarray]
@@ -72,9 +72,9 @@ class SinglePolyODE:
         """Run over series, one after the other, from the `initial` states of their first `rows`."""
         columns = [getattr(data, name).numpy() for name in Observation._fields[:-1]]
         if data.error is not None and self._shares is not None:
-            told = data.channel_gap, data.seen, data.error, data.posterior
+            of_gain = data.channel_gap, data.seen, data.error, data.posterior
             with torch.no_grad():
-                columns.append(self._shares(*told).numpy())
+                columns.append(self._shares(*of_gain).numpy())
         following = data.next.tolist()
         for place, row in enumerate(rows):
             state = {name: part[place].numpy() for name, part in initial.items()}
@@ -93,7 +93,7 @@ class SinglePolyODE:
         """Rows of one series, and the states before and after them, as models give them."""
         rows, *states = zip(*steps, strict=True)
         before, after = (
-            {name: torch.from_numpy(np.stack([own[name] for own in parts])) for name in parts[0]}
+            {name: torch.from_numpy(np.stack([one[name] for one in parts])) for name in parts[0]}
             for parts in states
         )
         prediction = Prediction(before["z"][:, self._signals])
@@ -124,7 +124,7 @@ class SinglePolyODE:
         return moved
 
     def _trace(self, y: np.ndarray, n_steps: int, step: float) -> tuple[np.ndarray, np.ndarray]:
-        """State (M,) after some steps, and signals and their slopes (2, K + 1, D) on the way."""
+        """State (M,) after K steps, and the signals and slopes (2, K + 1, D) at their ends."""
         path = np.empty((2, n_steps + 1, len(y[self._signals])))
         for k in range(n_steps + 1):
             drive, features = self._steps.begin(y)

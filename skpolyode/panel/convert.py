@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.sparse import issparse
 
 from skpolyode.errors import Faults
-from skpolyode.panel.checks import build_rows, check_rows
+from skpolyode.panel.checks import build_rows, check_rows, read_ids
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import (
@@ -79,7 +79,8 @@ def _is_array(X: Any) -> bool:
 
 
 def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None) -> Rows:
-    return _reader_of(list(X.values())).read(X, faults, time_unit)
+    faults.ids, series = read_ids(list(X)), list(X.values())
+    return _reader_of(series).read(series, faults, time_unit)
 
 
 def has_channels_first(n_rows: int, n_columns: int) -> bool:

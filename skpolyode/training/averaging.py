@@ -17,7 +17,7 @@ def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
 
 @contextmanager
 def applied(weights: dict[str, torch.Tensor], module: nn.Module) -> Iterator[None]:
-    """The module has these weights in place of its own, until the end of the block."""
+    """Give the module these weights until the end of the block."""
     present = weights_of(module)
     module.load_state_dict(weights)
     try:
@@ -29,14 +29,14 @@ def applied(weights: dict[str, torch.Tensor], module: nn.Module) -> Iterator[Non
 class WeightAverage:
     """Exponential moving average of the weights of a module.
 
-    Weights of one step err by the noise of its gradient, the more the higher the learning rate; in
-    their average it cancels [1]_. The first `span` steps are averaged evenly, so that the weights
-    before training are forgotten at once.
+    The weights of one step contain the noise of its gradient, the more the higher the learning
+    rate; their average cancels it [1]_. The first `span` steps are averaged evenly, so that the
+    weights before training are forgotten at once.
 
     Parameters
     ----------
     module : nn.Module
-        What is trained. Its present weights are the average before the first step.
+        The module that is trained. Its present weights are the average before the first step.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, span: float) -> None:
-        """Take in the weights of a step; `span` is how many steps count, about."""
+        """Take in the weights of a step; about `span` steps count."""
         self.n_steps += 1
         share = max(1 / self.n_steps, 1 / max(span, 1.0))
         for name, now in self.module.state_dict().items():

@@ -45,26 +45,27 @@ class Trainer:
     clip : float, default=0.5
         Largest norm of a gradient.
     averaged : float, default=0.05
-        Share of all steps over which weights are averaged; 0 averages none. The average is what is
-        validated and kept, and what a task prepares its epochs with. It was chosen where the test
-        for noise still had the weights of the last step, and later weights did not win ties: over
-        21 small real sets errors of the next row, without the stack, were .99, 1.01, .95 and .96
-        times those of 0 with .0125, .025, .05 and .1. As it is now, they are .985 and .956 times
+        Share of all steps over which weights are averaged; 0 averages none. The average is
+        validated and kept, and a task prepares its epochs with it. When it was chosen, the test for
+        noise still had the weights of the last step, and later weights did not win ties. Over 21
+        small real sets errors of the next row, without the stack, were then 0.99, 1.01, 0.95 and
+        0.96 times those of 0 with 0.0125, 0.025, 0.05 and 0.1. Today they are 0.985 and 0.956 times
         those (two seeds).
     optimizer : callable, default=Muon
         Makes an optimizer of the parameters and the keyword `lr`. It must offer what
         :class:`Muon` does: `lr`, `zero_grad` and `step`.
     slowest : float, default=0.0625
         Share of the rate down to which it is halved where noise is being learned; 1 never halves
-        it. On wards squared errors 4, 8 and 16 rows ahead are .98, .97 and .90 times those of 1, on
-        storms 1, 4, 8 and 16 rows ahead .96, .97, .93 and .89 times, on wages 1.06 times; on
-        simulated systems and turbofan engines hardly any fit learns noise.
+        it. Compared with 1, squared errors 4, 8 and 16 rows ahead are 0.98, 0.97 and 0.90 times as
+        large on wards, those 1, 4, 8 and 16 rows ahead 0.96, 0.97, 0.93 and 0.89 times on storms,
+        and 1.06 times on wages. On simulated systems and turbofan engines hardly any fit learns
+        noise.
     as_good : float, default=1.02
         The last weights are kept unless their product of errors is so many times the best one.
     remedy : str, default="lower it"
-        What to do, at the end of the warning about an infinite loss, which names the rate.
+        Advice at the end of the warning about an infinite loss, which names the rate.
     turn : Turn or None, default=None
-        A decision on the way, which may change the module.
+        A decision during training, which may change the module.
 
     Examples
     --------
@@ -227,7 +228,7 @@ class _Run:
     def _slow_down(self) -> None:
         """If noise is being learned, go on from the best weights at half of the rate.
 
-        It is if the training loss falls while the validation error surely rises.
+        Noise is being learned if the training loss falls while the validation error surely rises.
         """
         loss, best = self.history[-2], self.history[self.best_epoch]
         if self.best_epoch and loss[_LOSS] < best[_LOSS] and self.share > self.trainer.slowest:

@@ -1,4 +1,4 @@
-"""Losses and errors of forecasts, in which values count by their precision."""
+"""Losses and errors of forecasts, weighted by the precision of the values."""
 
 from __future__ import annotations
 
@@ -121,26 +121,26 @@ def forecasting_mse(model: SequenceModel, data: Packed) -> float:
 
 
 def with_precision(data: Packed) -> Packed:
-    """Let values count by what they tell of a forecast: by ``1 / (V + sigma**2)``.
+    """Weight values by their information about a forecast, ``1 / (V + sigma**2)``.
 
-    V is how far the signal of the channel moves from one observation to the next, which is what a
-    forecast misses at most. An error that is not known is taken for the usual one.
+    V is the mean squared move of the signal of the channel from one observation to the next, the
+    most that a forecast should miss. An unknown error is replaced by the median of the channel.
     """
     if data.error is None:
         return data
     noise = data.error.square()
-    usual = torch.nan_to_num(noise.nanmedian(dim=0).values)
-    noise = torch.where(noise.isnan(), usual, noise)
-    moved, order = torch.ones_like(usual), data.series.argsort(stable=True)
+    typical = torch.nan_to_num(noise.nanmedian(dim=0).values)
+    noise = torch.where(noise.isnan(), typical, noise)
+    moved, order = torch.ones_like(typical), data.series.argsort(stable=True)
     for j in range(len(moved)):
-        own = order[data.mask[order, j]]
-        before, after = own[:-1], own[1:]
+        rows = order[data.mask[order, j]]
+        before, after = rows[:-1], rows[1:]
         both = noise[before, j] + noise[after, j]
         square = (data.x[after, j] - data.x[before, j]).double().square() - both
         trust = (both + both.median()).clamp(min=_LEAST_MOVE).pow(-2) if len(both) else both
         trust = trust * (data.series[before] == data.series[after])
         moved[j] = (trust * square).sum() / trust.sum().clamp(min=1e-300)
     moved = moved.clamp(_LEAST_MOVE, 1.0)
-    precision = (moved + usual) / (moved + noise)
+    precision = (moved + typical) / (moved + noise)
     mean = torch.where(data.mask, precision, 0.0).sum() / data.mask.sum()
     return replace(data, precision=precision / mean)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import torch
 
-_FEW = 64  # inputs, as of a usual hidden layer, for which the learning rate is meant
+_FEW = 64  # inputs of a typical hidden layer, for which the learning rate is meant
 
 
 def orthogonalise(matrix: torch.Tensor, rounds: int = 5) -> torch.Tensor:
@@ -122,7 +122,7 @@ class Muon:
         matrix.add_(orthogonalise(ahead), alpha=-self.lr * size)
 
     def _step_vector(self, vector: torch.Tensor, state: dict) -> None:
-        """Adam with its usual constants."""
+        """Adam with its default constants."""
         if not state:
             state.update(step=0, mean=torch.zeros_like(vector), square=torch.zeros_like(vector))
         state["step"] += 1

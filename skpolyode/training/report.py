@@ -1,4 +1,4 @@
-"""The report of a training."""
+"""The report of a training run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Judged(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """By how much the error is less than that of the mean."""
+        """Error of the mean less that of the forecasts."""
         return self.error_of_mean - self.error
 
     @property
@@ -96,7 +96,7 @@ class Judged(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"on {self.n_series} held-out series they err by {self.error:.3g}, and the mean by "
+            f"on {self.n_series} held-out series their error is {self.error:.3g}, that of the mean "
             f"{self.error_of_mean:.3g}: a difference of {self.gain:.2g} ± {self.standard_error:.2g}"
         )
 
@@ -110,10 +110,10 @@ def warn_if_nothing_was_learned(
     `from_scratch` is compared with the untrained one.
     """
     what = f"nothing was learned in {report.n_epochs} epochs"
-    found = f"validation_error_={report.best_error:.3g}, where the mean errs by 1"
+    found = f"validation_error_={report.best_error:.3g}, that of the mean is 1"
     if judged is not None:
         found = str(judged)
-    # Held-out series may vary more than the others: the mean then errs by more than 1 as well.
+    # Held-out series may vary more than the others; the error of the mean is then above 1, too.
     if report.best_error > 1 and (judged is None or not judged.gain > 0):
         why = "forecasts are worse than the mean of their channels"
     elif from_scratch and report.best_epoch == 0 < report.best_error:

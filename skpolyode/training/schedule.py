@@ -1,4 +1,4 @@
-"""The learning rate over a training, and when its errors count as larger than others."""
+"""The learning rate during training, and whether errors are larger by more than chance."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-_NEGLIGIBLE = 1e-3  # share of an error by which it may differ to no account
-# As a rule later weights forecast better ahead, at a lower rate, where one step does not tell. Van
-# der Pol's oscillator under noise: its one-step error is least after 18 of 40 epochs, and .7 % more
-# after all, where the error ahead is half as large. With few series this would be luck.
+_NEGLIGIBLE = 1e-3  # relative differences of errors below this are ignored
+# If one-step errors are about equal, later weights forecast better ahead as a rule, as their rate
+# is lower. On van der Pol's oscillator under noise the one-step error is least after 18 of 40
+# epochs, and 0.7 % larger after all, when the error ahead is half as large. With few series, such
+# a difference may be chance.
 _TOLERATED, _ENOUGH_SERIES = 0.01, 10
 
 
@@ -42,20 +43,20 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
 class Cycle:
     """One cycle over the epochs of a training, which ends early once errors do not fall any more.
 
-    The rate must fall before it ends: at high rates errors are larger than they need be. So the
-    rest of the cycle is passed in few epochs.
+    The rate must fall before the end, since errors are needlessly large at high rates. So the rest
+    of the cycle is passed in few epochs.
 
     Parameters
     ----------
     n_epochs : int
         Epochs of the whole cycle.
     watches : bool, default=True
-        Whether it may end early; errors of what it trains on say nothing.
+        Whether it may end early; training errors are no reason to.
     earliest : int, default=10
         Epoch before which it does not end.
     since, until : float, default=0.25 and 0.5
-        Shares of the epochs between which it is decided. What still learns in the middle goes
-        through all epochs: later the falling rate itself slows the fall of errors.
+        Shares of the epochs between which this is decided. A model that still learns in the middle
+        goes through all epochs; later the falling rate itself slows the fall of errors.
     plateau : float, default=0.9
         It ends early if the least error of the last epochs is more than so many times the least
         one before them.
@@ -126,17 +127,17 @@ class Cycle:
 def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -> bool:
     """Whether errors are larger than others by more than chance explains.
 
-    They are if their sum is larger by more than two standard errors, which the differences of the
-    series tell, or the geometric mean of the series' errors is not smaller; of ten series and more
-    it may be larger by one percent. Where few series make most of the error, as those of chaotic
-    systems with a long gap do, the least sum of many epochs is mostly luck: one such series is one
-    standard error, four are two.
+    They are if their sum is larger by more than two standard errors, from the differences between
+    series, or if the geometric mean of the series' errors is not smaller; with ten series or more
+    it may be larger by one percent. If few series make most of the error, as those of chaotic
+    systems with a long gap do, the least sum of many epochs is mostly luck. One such series makes
+    a difference of one standard error, four make two.
 
     Parameters
     ----------
     errors, others : Tensor of shape (2, n) or None
-        Sums of squared errors of the same series, and their numbers. None: not known, so that a
-        larger error counts as it is.
+        Sums of squared errors of the same series, and their numbers. If they are not known, None,
+        any larger error counts as surely larger.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a training loop asks of what is trained, and a decision on the way."""
+"""The interface between the training loop and a task, and a decision taken during training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Task:
         if they are not known.
     error_ahead : float or None
         Error of forecasts further ahead, at the last refresh; None if there is none. The weights
-        that are kept have the least product of both errors: of noisy series the error of the next
+        with the least product of both errors are kept. For noisy series the error of the next
         observation is least before the dynamics are any good.
     """
 
@@ -58,12 +58,12 @@ class Task:
 
 
 class Turn(NamedTuple):
-    """A decision on the way of a training.
+    """A decision taken during training.
 
     Parameters
     ----------
     epoch : int
-        Before which it is taken.
+        Epoch before which it is taken.
     decide : callable
         Returns what was decided.
     apply : callable

@@ -21,13 +21,13 @@ def series(lengths: list[int]) -> Panel:
 def split(lengths, fraction=0.2, longest=32, seed=0):
     """Values that train, and those that validate."""
     random_state = np.random.RandomState(seed)
-    panel, held_out, _ = hold_out(series(lengths), fraction, random_state, longest)
+    panel, held_out = hold_out(series(lengths), fraction, random_state, longest)
     rows = np.repeat(held_out, panel.lengths)
     return panel.values[~rows, 0], panel.values[rows, 0]
 
 
 def test_whole_series_are_drawn():
-    panel, held_out, _ = hold_out(series([9] * 20), 0.2, np.random.RandomState(0), 32)
+    panel, held_out = hold_out(series([9] * 20), 0.2, np.random.RandomState(0), 32)
     assert panel.equals(series([9] * 20))
     assert held_out.sum() == 4
     other = hold_out(series([9] * 20), 0.2, np.random.RandomState(1), 32)[1]
@@ -36,7 +36,7 @@ def test_whole_series_are_drawn():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_series_of_one_row_validates_nothing_and_is_not_drawn(seed):
-    panel, held_out, _ = hold_out(
+    panel, held_out = hold_out(
         series([1, 9, 1, 9, 9, 1, 9, 9]), 0.5, np.random.RandomState(seed), 9
     )
     assert held_out.sum() == 2
@@ -48,7 +48,7 @@ def test_a_series_of_one_row_validates_nothing_and_is_not_drawn(seed):
 def test_groups_are_held_out_as_a_whole(fraction, seed):
     groups = np.array(["a", "b", "b", "c", "d", "c", "b", "e", "c", "only one row"])
     panel = series([9] * 9 + [1])
-    whole, held_out, _ = hold_out(panel, fraction, np.random.RandomState(seed), 32, groups)
+    whole, held_out = hold_out(panel, fraction, np.random.RandomState(seed), 32, groups)
     assert whole.equals(panel)
     assert not set(groups[held_out]) & set(groups[~held_out])
     assert held_out[:9].any()

@@ -354,8 +354,11 @@ def test_noisy_observations_are_no_start():
         ({"until": np.inf}, "until must be finite, got inf"),
         ({"threshold": 1e9}, "threshold=1000000000.0 is far from all values of channel 'u'.*units"),
         ({"threshold": np.nan}, "threshold must be a number, got nan"),
-        ({"until": 0.0}, "until of series 0: 0 before its last observation .5 such series.*later"),
-        ({"until": -1.0}, "until of series 0: 1 before its last observation"),
+        (
+            {"until": 0.0},
+            r"until of series 0: .*, 0 before its last observation .5 such.*later",
+        ),
+        ({"until": -1.0}, r"until of series 0: .*, 1 before its last observation"),
         ({"direction": "over"}, 'direction must be "above" or "below", got \'over\''),
         ({"channel": "w"}, "channel 'w' was never observed in fit.*fit on series that have it"),
         ({"channel": "x"}, r"channel must be one of \['u', 'v', 'w'\].*got 'x'"),

@@ -238,7 +238,7 @@ def test_a_trained_embedder_is_kept():
     model = PolyODEClassifier(FrozenEstimator(trained), features="coefficients").fit(X, y)
     assert model.transformer_ is trained
     assert trained.window_ == clone(EMBEDDER).fit(more).window_
-    with pytest.raises(ValueError, match=r"1 channel.*fitted on 2"):
+    with pytest.raises(ValueError, match=r"1 features.*expecting 2"):
         model.fit([(t, x[:, 0]) for t, x in X], y)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         PolyODEClassifier(FrozenEstimator(clone(EMBEDDER)), features="coefficients").fit(X, y)
@@ -418,7 +418,7 @@ def test_series_of_any_length_and_order():
     together = model.predict_proba(odd)
     alone = np.concatenate([model.predict_proba([one]) for one in odd])
     np.testing.assert_allclose(together, alone, atol=1e-9)
-    with pytest.raises(ValueError, match=r"X has 1 channel.*PolyODEClassifier was fitted on 2"):
+    with pytest.raises(ValueError, match=r"X has 1 features.*PolyODEClassifier is expecting 2"):
         model.predict([(t, x[:, 0]) for t, x in X])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(X, y[1:])

@@ -90,7 +90,7 @@ def test_a_classifier_that_lacks_labels_names_itself():
 
 
 def test_times_of_forecasts(model):
-    with pytest.raises(ValueError, match=r'before its last .*reconstruct.*relative_to="end"'):
+    with pytest.raises(ValueError, match=r'before its last .*relative_to="end".*reconstruct'):
         model.forecast(SERIES, [1.0])
     for ask in (model.forecast, model.reconstruct, model.interpolate):
         with pytest.raises(ValueError, match='relative_to must be "start", "end" or None'):

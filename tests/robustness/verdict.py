@@ -30,14 +30,15 @@ def judge(call: Callable[[Any], Any], given: Any) -> Any:
 def accepted(call: Callable[[Any], Any], given: Any) -> Any:
     """As :func:`judge`, but the result need not be numbers.
 
-    Warnings are errors, but for those of a training that did not converge or lacked channels, of
-    faulty cells, and of arrays that can be read in another way.
+    Warnings are errors, but for those of a training that did not converge, or lacked channels or
+    changes, of faulty cells, and of arrays that can be read in another way.
     """
     before = copy.deepcopy(given)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "no channel ever changes")
             warnings.filterwarnings("ignore", "the channels .* were never observed")
             warnings.filterwarnings("ignore", r"[\s\S]*far from (all )?others")
             warnings.filterwarnings("ignore", r".* is read as \(time, channel\)")

@@ -19,7 +19,7 @@ from skpolyode.training.losses import WeightedMean, prediction_loss, with_precis
 from skpolyode.training.task import Task
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
-# Far ahead, chosen on LI01, LEN01 and PHI01 of Physiome-ODE (see `benchmarks/physiome.py`). Without
+# Far ahead; chosen on LI01, LEN01 and PHI01 of Physiome-ODE (see `benchmarks/physiome.py`). Without
 # rollouts the next row of small noisy sets is forecast worse, too: errors of wages, autism,
 # Blackmore and gapminder (two folds) are 11 to 26 % larger, of french_fries and Fatalities 6 and
 # 4 %, those of pbcseq and epil as large, of aneurysm 4 % smaller.
@@ -107,11 +107,11 @@ class IntervalTask(Task):
     training begins, so that the next forecasts go on from a forecast. It falls to 0 in the end."""
 
     forgotten_share: ClassVar[float] = 0.3
-    """Share of the departures of minibatches from initial states. Models otherwise lean on a state
-    that only the past of training has: on Lorenz63 errors of the next observation and of paths are
-    .59 and .86 times as large for ODE-RNN; with states of zero in place of initial ones .61 and .66
-    times, .88 and .76 times for GRU-ODE-Bayes, .65 and .65 times for LinODENet, on storms .96 times
-    for ODE-RNN, on wages .95 to 1.11 times."""
+    """Share of the departures of minibatches from initial states. Models otherwise depend on a
+    state that only training series have. On Lorenz63 errors of the next observation and of paths
+    are 0.59 and 0.86 times as large for ODE-RNN; with states of zero in place of initial ones they
+    are 0.61 and 0.66 times, 0.88 and 0.76 times for GRU-ODE-Bayes, 0.65 and 0.65 times for
+    LinODENet. On storms they are 0.96 times for ODE-RNN, on wages 0.95 to 1.11 times."""
 
     far_every: ClassVar[int] = 2
     """One minibatch of so many looks far ahead."""
@@ -168,13 +168,13 @@ class IntervalTask(Task):
         return self._validation_error((self.data.x - predictions).square())
 
     def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What the `predictions` (P, D) tell of the model; see :attr:`Task.found`."""
+        """Weights estimated from the `predictions` (P, D); see :attr:`Task.found`."""
         return {}
 
     def _error_ahead(self) -> float | None:
         """Geometric mean of the errors at leads from 2 on, by powers of two; None without any.
 
-        It is of some of the scored rows, always the same.
+        It is that of a sample of the scored rows, always the same.
         """
         rows = (self.scored & (self.data.next >= 0)).nonzero()[:, 0]
         if self.data.knot is not None:
@@ -187,8 +187,8 @@ class IntervalTask(Task):
         sums: dict[int, torch.Tensor] = {}  # of squared errors and their number, by powers of two
         for lead, (prediction, at) in enumerate(self._leads(state, rows, self.furthest), start=2):
             error = (prediction.mean - self.data.x[at])[self.data.mask[at]].double().square()
-            own = torch.stack([error.sum(), error.new_tensor(len(error))])
-            sums[lead.bit_length()] = sums.get(lead.bit_length(), 0.0) + own
+            cells = torch.stack([error.sum(), error.new_tensor(len(error))])
+            sums[lead.bit_length()] = sums.get(lead.bit_length(), 0.0) + cells
         means = [total / n for total, n in sums.values() if n >= _FEWEST_JUDGED]
         return float((torch.stack(means) + _LEAST).log().mean().exp()) if means else None
 
@@ -274,7 +274,7 @@ class IntervalTask(Task):
         return (drawn < self.hidden_share * (1.0 - self.progress)).tolist()
 
     def _generator(self) -> torch.Generator:
-        """What a minibatch draws from: the same for each epoch's first, second and so on."""
+        """Source of a minibatch's draws, the same for the k-th minibatch of each epoch."""
         return torch.Generator().manual_seed(self.n_batches)
 
     def _with_leads(

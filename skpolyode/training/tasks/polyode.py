@@ -2,8 +2,8 @@
 
 An observation resets most of the state from data and memory. So training goes on from the state
 after it without the memory, and the data nearly fix that state. A refresh therefore runs through
-parts of long series side by side, each from the state that the last refresh has found at its start,
-and at first the state of straight lines serves.
+parts of long series side by side, each from the state that the last refresh has found at its start.
+The first refresh starts from the states of straight lines.
 """
 
 from __future__ import annotations
@@ -68,21 +68,22 @@ class PolyODETask(IntervalTask):
 
     hidden_share = 0.5
     """With all updates, free runs of half a series have 1.85 times the error of gradients through
-    one observation, on ten real sets; with half of them to the end, .99 times. A share that falls
-    to nothing errs .76 to .99 times as much at the next observation as one that stays, on three
-    simulated sets, and .91 times on eleven real ones, where free runs err 1.04 times as much."""
+    one observation, on ten real sets; with half of them to the end, 0.99 times. If the share falls
+    to nothing, errors of the next observation are 0.76 to 0.99 times those of a share that stays on
+    three simulated sets, and 0.91 times on eleven real ones; those of free runs are 1.04 times."""
 
     fewest_far = 64
     """With 32, and one minibatch of four that looks far, squared errors of whole histories 5, 10,
-    20 and 40 cycles ahead are 1.09, .98, .93 and 1.22 times as large on smoothed turbofan engines,
-    1.23, 1.20, 1.20 and 1.12 times on raw ones, and those 4, 8 and 16 rows ahead 1.14, 1.24 and
-    1.46 times on fourteen sensors."""
+    20 and 40 cycles ahead are 1.09, 0.98, 0.93 and 1.22 times as large on smoothed turbofan
+    engines, 1.23, 1.20, 1.20 and 1.12 times on raw ones, and those 4, 8 and 16 rows ahead 1.14,
+    1.24 and 1.46 times on fourteen sensors."""
 
     forgotten_share = 0.5
-    """Share of the departures without the learned state, so that the field does not lean on it for
-    what signal and memory tell better. With it and the states of a run, root mean squared errors
-    one cycle ahead fall from .182 and .114 to .107 and .109 on raw turbofan engines (two seeds),
-    and squared ones from .0116 to .0082 on Lorenz63 (.0070 by the states alone)."""
+    """Share of the departures without the learned state, so that the field does not depend on it
+    where signal and memory are better predictors. With it and the states of a run, root mean
+    squared errors one cycle ahead fall from 0.182 and 0.114 to 0.107 and 0.109 on raw turbofan
+    engines (two seeds), and squared ones from 0.0116 to 0.0082 on Lorenz63 (0.0070 by the states
+    alone)."""
 
     part_rows = 32
     """Rows of the parts of long series that a refresh runs through side by side. Whole series of
@@ -113,7 +114,7 @@ class PolyODETask(IntervalTask):
     def scans(self) -> bool:
         """Whether a refresh goes through whole series; their parts side by side cost less.
 
-        Where all channels are observed together, the states of rows tell all that a run needs.
+        If all channels are observed together, a run can start from the states of rows.
         """
         return not bool(self.data.mask.all())
 
@@ -219,7 +220,7 @@ class PolyODETask(IntervalTask):
     def _leads(
         self, state: State, rows: torch.Tensor, reach: int
     ) -> Iterator[tuple[Prediction, torch.Tensor]]:
-        """As for any model; all in one run, each series at its own pace."""
+        """As for any model, but all in one run, in which no series waits for another."""
         if self.data.inputs is not None:
             yield from super()._leads(state, rows, reach)
             return

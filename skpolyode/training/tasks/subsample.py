@@ -15,10 +15,10 @@ from skpolyode.training.tasks.interval import IntervalTask
 class SubsampledTask:
     """A task that continues with another subsample of the series in each epoch.
 
-    All that is not said here is that of the task of the present subsample.
+    All other attributes and methods are those of the task of the present subsample.
 
     The cost of an epoch then does not grow with the data. Subsamples are dealt from the series in
-    random order, so that no series comes again before all others came. Where storing the states of
+    random order, so that no series is drawn again before all others were. If storing the states of
     a subsample takes a pass in order, which costs as much as its gradients, they serve two epochs.
 
     Parameters
