@@ -70,7 +70,8 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         Lengths of seasons, for the stacked forecasts that have one: in the units of `times`
         (seconds for datetimes), or, for datetimes, durations such as "24h". Of several, such as
         ["24h", "7D"], one is there or all together, by their likelihood. "auto" detects seasons.
-        None: there is no season.
+        None: there is no season. A period counts elapsed time: after clocks change, a pattern of
+        the local day is found an hour late.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer and of the structural models. It replaces the seed of the
         transformer; None: the seed of the transformer decides. Global generators are not used.
