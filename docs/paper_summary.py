@@ -14,7 +14,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from benchmark_summary import TABLES, cells_of, first_number
+from benchmark_summary import LEVEL, TABLES, cells_of, first_number
 from matplotlib.figure import Figure
 
 from benchmarks.lines import heading, line
@@ -106,7 +106,7 @@ def beside(metric: str, rows: tuple[str, ...]) -> tuple[str, str]:
     for setting in SETTINGS:
         own, (other, name) = error(setting, "PolyODE", metric), best(setting, rows, metric)
         texts.append(f"{setting.dataset} {own:.2g} ({name} {other:.2g})")
-        better += [setting.dataset] if own < other else []
+        better += [setting.dataset] if own < (1 - LEVEL) * other else []
     return "; ".join(texts), ", ".join(better) or "none of them"
 
 
@@ -152,7 +152,7 @@ def ahead() -> tuple[str, str]:
         other = min(rivals, key=errors.__getitem__)
         own = errors["PolyODE"]
         texts.append(f"{setting.dataset} {own:.2g} ({NAMES[other]} {errors[other]:.2g})")
-        better += [setting.dataset] if own < errors[other] else []
+        better += [setting.dataset] if own < (1 - LEVEL) * errors[other] else []
     return "; ".join(texts), ", ".join(better) or "none of them"
 
 
@@ -163,7 +163,7 @@ def on_hospital() -> tuple[str, str]:
     for metric, name in ((PAST, "past"), (NEXT, "forecast"), (LABEL, "1 - AUC")):
         own, (other, row) = error(None, "PolyODE", metric), best(None, rows, metric)
         texts.append(f"{name} {own:.2g} ({row} {other:.2g})")
-        better += [name] if own < other else []
+        better += [name] if own < (1 - LEVEL) * other else []
     return "; ".join(texts), ", ".join(better) or "none of them"
 
 
