@@ -228,20 +228,23 @@ def draw_courses(
     if isinstance(random_state, np.random.Generator):
         random_state = np.random.RandomState(random_state.bit_generator)
     rng = np.random.RandomState() if random_state is None else check_random_state(random_state)
-    drawn = known_errors(calibration).draw(n_samples, rng)
-    return known_errors(None if drawn is None else calibration), drawn
+    known = known_errors(calibration)
+    if (drawn := known.draw(n_samples, rng)) is None:
+        raise ValueError(_UNKNOWN)
+    return known, drawn
 
 
 def known_errors(calibration: KnownErrors | None) -> KnownErrors:
     """What is known of errors; a ValueError if nothing is."""
     if calibration is None:
-        raise ValueError(
-            "the errors of forecasts are not known: fit again with this version, on series of "
-            "two rows or more; of PolyODEForecaster, ask the forecaster itself."
-        )
+        raise ValueError(_UNKNOWN)
     return calibration
 
 
+_UNKNOWN = (
+    "the errors of forecasts are not known: fit again with this version, on series of two rows or "
+    "more; of PolyODEForecaster, ask the forecaster itself."
+)
 _EARLY = "its last observation ({} such times): futures start there; interpolate() tells the past."
 
 

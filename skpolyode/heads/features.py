@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
+from skpolyode.heads.weights import ScaledTarget
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.units import ChannelScaler
@@ -53,8 +54,6 @@ def without_static(panel: Panel) -> Panel:
 
 def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[Any]:
     from sklearn.svm import SVC, SVR
-
-    from skpolyode.heads.weights import ScaledTarget
 
     strengths = (10.0, 1.0, 100.0)
     if classifies:  # with broken ties the prediction is the class of the largest score

@@ -132,10 +132,8 @@ def build_rows(
             raise ValueError(f"{option} must be one of {known}, got {value!r}.")
     faults = Faults(name, read_ids(ids), channel_names, maker)
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
-    unknown = is_missing(rows.values, missing)
-    rows = (
-        rows.with_cells(lambda cells: np.where(unknown, np.nan, cells)) if unknown.any() else rows
-    )
+    if np.size(missing) and (unknown := is_missing(rows.values, missing)).any():
+        rows = rows.with_cells(lambda cells: np.where(unknown, np.nan, cells))
     rows = sort_rows(rows) if sort else rows
     rows = rows if duplicates == "error" else merge_duplicates(rows, duplicates)
     if rows.values.shape[1] == 0:

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.sparse import issparse
 
 from skpolyode.errors import Faults
-from skpolyode.panel.checks import build_rows, check_rows, read_ids
+from skpolyode.panel.checks import build_rows, check_rows
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import (
@@ -30,6 +30,7 @@ from skpolyode.panel.readers.lists import (
     rows_from_series,
     rows_from_tables,
     rows_from_vectors,
+    series_by_id,
 )
 from skpolyode.panel.rows import Rows, inside_series, require_series
 
@@ -79,7 +80,7 @@ def _is_array(X: Any) -> bool:
 
 
 def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None) -> Rows:
-    faults.ids, series = read_ids(list(X)), list(X.values())
+    series = series_by_id(X, faults)
     return _reader_of(series).read(series, faults, time_unit)
 
 

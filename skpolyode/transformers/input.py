@@ -278,11 +278,13 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
     errors = panel.errors is not None and not estimator.uses_errors
     inputs = [] if panel.inputs is None or estimator.uses_inputs else list(panel.inputs.names)
     static = [] if panel.static is None or estimator.uses_static else list(panel.static)
-    is_trained = hasattr(estimator, "max_epochs")
-    changes = (np.fmax.reduce(panel.values) > np.fmin.reduce(panel.values)).any()
+    is_constant = (
+        hasattr(estimator, "max_epochs")
+        and not (np.fmax.reduce(panel.values) > np.fmin.reduce(panel.values)).any()
+    )
     messages = {
         f"no channel ever changes in fit: {name} has nothing to learn, and forecasts these "
-        "values. Fit on series whose values differ.": is_trained and not changes,
+        "values. Fit on series whose values differ.": is_constant,
         f"the channels {unseen} were never observed in fit: {name} ignores their later values and "
         "returns 0 for them; leave them out (Panel.select_channels), or fit on series that have "
         "them.": unseen,

@@ -13,7 +13,6 @@ from benchmarks import longitudinal
 from benchmarks.longitudinal import Growth, best_rule, error_table, folds_of, powers, rest
 from benchmarks.real.questions import one_step
 from skpolyode import Panel
-from tests.quick import few_structural_models
 
 
 def children(n_series: int, noise: float = 0.1) -> Panel:
@@ -89,8 +88,7 @@ def test_program_prints_tables_of_all_methods(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(longitudinal, "METHODS", longitudinal.METHODS | own_method)
     options = ["--data", tmp_path, "--folds", "1", "--only", "school", "--out", tmp_path / "out"]
     monkeypatch.setattr("sys.argv", ["longitudinal", *map(str, options)])
-    with few_structural_models():
-        longitudinal.main()
+    longitudinal.main()
     printed = capsys.readouterr().out
     for task in ("next row", "rest of the series"):
         head = next(line for line in printed.splitlines() if line.startswith(f"| {task} |"))

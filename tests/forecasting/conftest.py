@@ -65,13 +65,6 @@ def trained() -> PolyODEForecaster:
         return forecaster.pretrain(frame(waves(40, seed=0)))
 
 
-@pytest.fixture(scope="module")
-def few_structural_models():
-    """For tests of something else than how well few series are forecast."""
-    with quick.few_structural_models():
-        yield
-
-
 @pytest.fixture
 def forecaster(trained) -> PolyODEForecaster:
     return trained.clone()

@@ -11,7 +11,6 @@ from skpolyode.forecasting import engine
 from skpolyode.panel import Panel
 from skpolyode.structural.averaging import StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from tests import quick
 
 
 def named(lengths: list[int]) -> Panel:
@@ -76,8 +75,7 @@ def train(lengths: list[int], **options: object) -> engine.Trained:
 @pytest.mark.parametrize("n_series", [6, 15, 120])
 def test_series_that_calibrate_are_not_trained_on(seen, n_series):
     """Of many, half of those that are held out stop training, and the others calibrate."""
-    with quick.few_structural_models():
-        train([30] * n_series)
+    train([30] * n_series)
     forecasts, paths = seen.calibrating
     trained, validating, calibrating = (
         {name // 10_000 for name in own} for own in (*seen.training, *seen.validating, paths)
@@ -94,8 +92,7 @@ def test_series_that_calibrate_are_not_trained_on(seen, n_series):
 @pytest.mark.parametrize("lengths", [[100], [60, 80, 70], [40] * 4])
 def test_ends_that_calibrate_are_not_trained_on(seen, lengths):
     """One model is trained; what stops its training calibrates, and what lies shortly before."""
-    with quick.few_structural_models():
-        train(lengths)
+    train(lengths)
     assert len(seen.training) == 1
     for calibrating in seen.calibrating:
         assert not calibrating & seen.training[0]
@@ -122,8 +119,7 @@ def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypa
 
     monkeypatch.setattr(StructuralModels, "learn", spied_learn)
     monkeypatch.setattr(StructuralModels, "forecast_from", spied_forecasts)
-    with quick.few_structural_models():
-        found = train([30] * 5)
+    found = train([30] * 5)
     assert len(judged) == 3
     assert set.union(*(series for _, series in judged)) == set(range(5))
     for models, series in judged:
@@ -133,8 +129,7 @@ def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypa
 
 @pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])
 def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
-    with quick.few_structural_models():
-        train(lengths)
+    train(lengths)
     assert seen.validating[0]
     assert not seen.training[0] & seen.validating[0]
 

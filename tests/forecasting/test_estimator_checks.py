@@ -11,7 +11,6 @@ from skpolyode.forecasting import PolyODEForecaster
 from tests.fits import LOOK_AT_TRAINING, train_once
 
 pytestmark = [
-    pytest.mark.usefixtures("few_structural_models"),
     # Its distributions live in skpro; without it, it warns and uses one of its own.
     pytest.mark.filterwarnings("ignore:Forecasters' predict_proba requires skpro:UserWarning"),
     # Some checks hand the forecaster X of the past alone.

@@ -15,8 +15,6 @@ from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, START, frame, tiny, waves
 
-pytestmark = pytest.mark.usefixtures("few_structural_models")
-
 
 def test_the_model_has_learned_the_waves(trained):
     panel = waves(20, seed=9, noise=0.0)
@@ -183,7 +181,6 @@ def test_residuals_are_of_channels_by_name(forecaster, y):
 # Update and pretrain
 
 
-@pytest.mark.usefixtures("few_structural_models")
 @pytest.mark.parametrize("shape", [(20,), (20, 2), (3, 2, 20)])
 def test_residuals_of_arrays_are_those_of_frames(shape):
     values = np.random.default_rng(0).normal(size=shape)

@@ -15,8 +15,6 @@ from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, tiny, waves
 
-pytestmark = pytest.mark.usefixtures("few_structural_models")
-
 
 def regular(**indexes: pd.DatetimeIndex) -> pd.DataFrame:
     """A panel whose index has lost its frequencies, as any MultiIndex has."""

@@ -15,8 +15,6 @@ from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from tests.forecasting.conftest import HOUR, START, tiny
 
-pytestmark = pytest.mark.usefixtures("few_structural_models")
-
 
 def test_before_the_first_observation(forecaster, y):
     early = pd.DatetimeIndex([START - HOUR])
@@ -325,7 +323,7 @@ def on_clock(y, kind, of):
 
 
 @pytest.fixture(scope="module")
-def under_x(y, few_structural_models):
+def under_x(y):
     """Fitted under inputs, to one series and to several; what is asked of them is refused."""
     fits = {"frame": y.loc[0], "panel": y}
     return {of: tiny().fit(own, X=inputs_of(own)) for of, own in fits.items()}

@@ -17,8 +17,6 @@ from skpolyode.transformers import PolyODETransformer
 from tests.forecasting.conftest import waves
 from tests.fresh import after_steps
 
-pytestmark = pytest.mark.usefixtures("few_structural_models")
-
 
 def quick() -> PolyODEForecaster:
     transformer = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)

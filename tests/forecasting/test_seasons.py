@@ -9,8 +9,6 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
 
-pytestmark = pytest.mark.usefixtures("few_structural_models")
-
 
 def small(**options: object) -> PolyODEForecaster:
     transformer = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)

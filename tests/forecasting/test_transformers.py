@@ -36,7 +36,7 @@ def panel() -> Panel:
 
 
 @pytest.fixture(scope="module")
-def pretrained(panel, few_structural_models) -> dict[str, PolyODEForecaster]:
+def pretrained(panel) -> dict[str, PolyODEForecaster]:
     """One for each transformer, trained when it is first asked for; clone it before fitting."""
 
     class Pretrained(dict):

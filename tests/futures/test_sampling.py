@@ -164,8 +164,7 @@ def test_few_series_have_samples_too():
     small = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
     few = Panel.from_series([(t, x[:, :2]) for t, x in walks(3, seed=2).to_series()])
     times = [1.0, 2.5]
-    with quick.few_structural_models():
-        model = PolyODEForecaster(small).pretrain(few)
+    model = PolyODEForecaster(small).pretrain(few)
     lower, upper = model.forecast_interval(few, times, 0.8, "end")
     samples = model.sample_paths(few, times, "end", n_samples=500, random_state=0).samples
     inside = (samples >= lower.values[:, None]) & (samples <= upper.values[:, None])

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel.outliers import within_limits
-from tests.quick import few_structural_models
 from tests.robustness.test_bad_days import EXAMPLES
 from tests.transformers.data import Pairs, small
 
@@ -50,8 +49,7 @@ def fitted(name: str) -> Any:
     if name == "transformer":
         return model.fit(training(24))
     forecaster = PolyODEForecaster(model, random_state=0)
-    with few_structural_models():
-        return forecaster.pretrain(Panel.from_series(training(12 if "many" in name else 4)))
+    return forecaster.pretrain(Panel.from_series(training(12 if "many" in name else 4)))
 
 
 @st.composite

@@ -11,7 +11,7 @@ from skpolyode import LegendreFitTransformer, Panel
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.structural import StructuralForecaster
-from tests.quick import few_structural_models, no_stacking
+from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small
 
 SIZES = [1e5, 1e90, -1e120, 1e200, 1e300, 1.7e308]
@@ -91,15 +91,13 @@ MONTHLY = [(MONTH, 10 + np.sin(MONTH[:, None] / 3 + k)) for k in range(4)]
 def expected():
     """Forecasts of structural models of monthly series without the cell."""
     without = with_cell(np.nan, MONTHLY)
-    with few_structural_models():
-        return StructuralForecaster(random_state=0).fit(without).forecast(without, [41.0]).values
+    return StructuralForecaster(random_state=0).fit(without).forecast(without, [41.0]).values
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_of_structural_models(expected, size):
     faulty = with_cell(size, MONTHLY)
-    with few_structural_models():
-        model = told(StructuralForecaster(random_state=0).fit, faulty)
+    model = told(StructuralForecaster(random_state=0).fit, faulty)
     np.testing.assert_array_equal(told(model.forecast, faulty, [41.0]).values, expected)
 
 

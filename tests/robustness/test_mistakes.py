@@ -19,7 +19,6 @@ from skpolyode import (
 )
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
 from skpolyode.parquet import sample_dataset
-from tests.quick import few_structural_models
 
 rng = np.random.default_rng(0)
 SERIES = [(np.sort(rng.uniform(0, 6, 12)), rng.normal(size=12)) for _ in range(8)]
@@ -29,12 +28,6 @@ SMALL = {"n_coefficients": 4, "max_epochs": 2, "random_state": 0}
 
 def small(**parameters):
     return PolyODETransformer(**(SMALL | parameters))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with few_structural_models():
-        yield
 
 
 @pytest.fixture(scope="module")

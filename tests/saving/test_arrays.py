@@ -15,7 +15,7 @@ from skpolyode.saving.arrays import ArrayError, check_arrays
 from skpolyode.saving.codec import Decoder, Encoder
 from skpolyode.saving.container import write_file
 from skpolyode.structural import StructuralForecaster
-from tests.quick import few_structural_models, whole_fits
+from tests.quick import whole_fits
 
 # Arrays whose order a file cannot get wrong unnoticed.
 ORDERED = re.compile(r"\.(leads|since|knots|errors)'*$|errors\[\d+\]\[\d+\]\.errors")
@@ -39,8 +39,7 @@ def saved() -> tuple[object, dict[str, np.ndarray]]:
     small = {"n_coefficients": 4, "hidden_layer_sizes": (4,), "max_epochs": 2, "random_state": 0}
     with whole_fits():
         imputer = PanelImputer(PolyODETransformer(**small)).fit(series())
-    with few_structural_models():
-        structural = StructuralForecaster().fit(series())
+    structural = StructuralForecaster().fit(series())
     encoder = Encoder()
     return encoder.encode([imputer, structural], "saved"), encoder.arrays
 

@@ -15,7 +15,6 @@ import skpolyode
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.transformers.neural import NeuralTransformer
-from tests.quick import few_structural_models
 from tests.transformers.data import oscillators
 from tests.transformers.registry import all_transformers
 
@@ -27,12 +26,6 @@ NEURAL = {
 SERIES = oscillators(seed=2)
 # Test by test of one model after those of another, so that each is fitted once.
 pytestmark = pytest.mark.parametrize("name", NEURAL, scope="module")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with few_structural_models():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -152,12 +153,18 @@ def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
     if column_names(items):
         raise TypeError(f"{faults.name} is one DataFrame; wrap it in a list: [{faults.name}].")
     if isinstance(items, Mapping):
-        if faults.ids is not None:
-            raise TypeError(f"{faults.name} is a dict, whose keys are the ids: leave out ids.")
-        faults.ids, items = read_ids(list(items)), list(items.values())
+        items = series_by_id(items, faults)
     if not isinstance(items, Iterable):
         raise TypeError(f"{faults.name} must be a list of series, got {type(items)}.")
     return items
+
+
+def series_by_id(items: Mapping[Any, Any], faults: Faults) -> list[Any]:
+    """The series of a dict, whose keys are their ids."""
+    if faults.ids is not None:
+        raise TypeError(f"{faults.name} is a dict, whose keys are the ids: leave out ids.")
+    faults.ids = read_ids(list(items))
+    return list(items.values())
 
 
 rows_from_series = partial(rows_from_list, read=_read_pair)

@@ -146,6 +146,7 @@ def pivot(
     names: Sequence[str],
     faults: Faults,
     duplicates: Duplicates,
+    missing: Sequence[float],
     errors: np.ndarray | None = None,
 ) -> Rows:
     """Bring single observations together: one row for each series and time, sorted by time."""
@@ -154,6 +155,7 @@ def pivot(
     order = order[stable_order(table.codes[order])]
     codes, times, channels = table.codes[order], table.times.order[order], channels[order]
     cells = cells[order]
+    cells[is_missing(cells, missing)] = np.nan  # before cells of one moment are merged
     new_row = np.ones(len(codes), dtype=bool)
     new_row[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
     new_cell = new_row.copy()
@@ -202,7 +204,6 @@ def _pivot_columns(
             f"there, and in {len(unnamed)} row(s) in all; drop these rows."
         )
     cells = _numbers(column_of(df, value), value, table, faults)
-    cells[is_missing(cells, missing)] = np.nan  # before cells of one moment are merged
     numbered = range(len(names))
     try:
         order = sorted(numbered, key=lambda k: names[k])
@@ -212,7 +213,7 @@ def _pivot_columns(
     if error is not None:
         own = _errors_by_channel(error, [value])[value]
         errors = _numbers(column_of(df, own), own, table, faults)
-    return pivot(table, place[channels], cells, labels, faults, duplicates, errors)
+    return pivot(table, place[channels], cells, labels, faults, duplicates, missing, errors)
 
 
 def error_columns(error: str | Mapping[str, str] | None) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.cells import is_missing, read_values
+from skpolyode.panel.cells import read_values
 from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import is_id_name, is_nested, is_time_name
 from skpolyode.panel.readers.lists import rows_from_frames
@@ -108,6 +108,5 @@ def _rows_from_nested(
     codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
     times = join_times([block for block, _ in blocks], time_unit)
     values = np.concatenate([values for _, values in blocks], dtype=np.float64)
-    values[is_missing(values, missing)] = np.nan  # before cells of one moment are merged
     table = Table(codes, labels, times)
-    return pivot(table, channels, values, list(X.columns), faults, duplicates)
+    return pivot(table, channels, values, list(X.columns), faults, duplicates, missing)
