@@ -4,9 +4,10 @@ Everything is imported when it is first asked for. Only here are parts of the pa
 not know each other.
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skpolyode import seams
 from skpolyode.lazy import lazily
@@ -86,25 +87,9 @@ else:
         return sorted({*__all__, *packages, "errors", "fit_report"} - absent)
 
 
-def _stack_forecasts(state: Any) -> None:
-    from skpolyode.ensemble.stacking import stack_forecasts
-
-    stack_forecasts(state)
-
-
-def _stream_class(embedder: Any) -> type:
-    from skpolyode.streams import stream_class
-
-    return stream_class(embedder)
-
-
-def _questions() -> Any:
-    from skpolyode.questions import answers
-
-    return answers
-
-
-seams.stack_forecasts, seams.stream_class = _stack_forecasts, _stream_class
-seams.questions = _questions
+_stacking, _streams = "skpolyode.ensemble.stacking", "skpolyode.streams"  # loaded when needed
+seams.stack_forecasts = lambda state: import_module(_stacking).stack_forecasts(state)
+seams.stream_class = lambda embedder: import_module(_streams).stream_class(embedder)
+seams.questions = lambda: import_module("skpolyode.questions.answers")
 
 __version__ = "0.1.0.dev0"

@@ -228,10 +228,9 @@ def draw_courses(
     if isinstance(random_state, np.random.Generator):
         random_state = np.random.RandomState(random_state.bit_generator)
     rng = np.random.RandomState() if random_state is None else check_random_state(random_state)
-    known = known_errors(calibration)
-    if (drawn := known.draw(n_samples, rng)) is None:
+    if calibration is None or (drawn := calibration.draw(n_samples, rng)) is None:
         raise ValueError(_UNKNOWN)
-    return known, drawn
+    return calibration, drawn
 
 
 def known_errors(calibration: KnownErrors | None) -> KnownErrors:

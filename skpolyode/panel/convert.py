@@ -80,8 +80,7 @@ def _is_array(X: Any) -> bool:
 
 
 def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None) -> Rows:
-    series = series_by_id(X, faults)
-    return _reader_of(series).read(series, faults, time_unit)
+    return _reader_of(series := series_by_id(X, faults)).read(series, faults, time_unit)
 
 
 def has_channels_first(n_rows: int, n_columns: int) -> bool:
