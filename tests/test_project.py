@@ -70,13 +70,13 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 21_470,
-    "code lines of the core": 12_170,  # intervals of transformers, warnings of codes, limits
+    "code lines of the package": 21_560,  # calibrated intervals of paths of transformers
+    "code lines of the core": 12_220,
     "tuned constants": 265,
     "own classes of PolyODETransformer": 8,
     "own classes of HiPPOTransformer": 4,
     "own classes of PolyODEForecaster": 4,
-    "files entered by fit": 84,  # of one epoch; three more by a long fit
+    "files entered by fit": 85,  # of one epoch; three more by a long fit
     "files entered by transform": 32,
     "files entered by forecast": 46,
 }

@@ -27,6 +27,7 @@ from skpolyode.training import forecasting_mse
     stacking="D",
     calibration="D",
     waves="D unsigned",
+    path_calibration="D",
     path_errors="D",
 )
 @dataclass(frozen=True, eq=False)
@@ -60,9 +61,11 @@ class ModelEmbedder(TrainedModel, Embedder):
     waves : float64 ndarray of shape (D,) or None, default=None
         Weight, by channel, of the periodic fit to each series in its path between observations;
         None without such fits.
-    path_errors : PathErrors or None, default=None
-        Errors of paths between observations, which an embedder only stores. None if they have not
+    path_calibration : PathCalibration or None, default=None
+        Half widths of intervals around paths, which an embedder only stores. None if they have not
         been learned.
+    path_errors : PathErrors or None, default=None
+        Errors of paths between observations, likewise.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
@@ -22,6 +23,8 @@ from skpolyode.models.variance_head import VarianceHead
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import recent_part, series_of_rows
 from skpolyode.panel.units import Standardised, Units
+from skpolyode.saving.codec import register_as
+from skpolyode.threads import one_thread
 
 _DERIVED = ("exact", "follower")
 _PART_ROWS = 256  # of a part of a long series, behind which a warm-up of a context costs little
@@ -72,6 +75,42 @@ class Combiner(Protocol):
         """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""
 
 
+class Late:
+    """Something that is learned when it is first asked for, or saved.
+
+    Parameters
+    ----------
+    learn : callable
+        Learns it. It is dropped afterwards, with all that it has kept until then.
+    """
+
+    def __init__(self, learn: Callable[[], Any]) -> None:
+        self._learn: Callable[[], Any] | None = learn
+
+    @property
+    def learned(self) -> Any:
+        """What has been learned."""
+        learn = self._learn
+        if learn is not None:
+            with one_thread():  # as in a fit
+                self._learned = learn()
+            self._learn = None  # only now: another thread may ask, too
+        return self._learned
+
+    def __getattr__(self, name: str) -> Any:
+        """As of what has been learned."""
+        if name.startswith("_"):  # a copy asks before there is anything
+            raise AttributeError(name)
+        return getattr(self.learned, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep only what has been learned."""
+        return {"_learn": None, "_learned": self.learned}
+
+
+register_as(Late, lambda late: late.learned)
+
+
 def agree(one: State, other: State) -> bool:
     """Whether states are the same, up to the effect of a shorter warm-up."""
     return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)
@@ -95,6 +134,7 @@ class TrainedModel:
     stacking: Combiner | None = None
     calibration: KnownErrors | None = None
     waves: np.ndarray | None = None
+    path_calibration: Any = None
     path_errors: Any = None
 
     @cached_property

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.trained_model import Known, take_known
+from skpolyode.embedders.trained_model import Known, Late, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
     N_FOLDS,
@@ -30,6 +30,7 @@ from skpolyode.ensemble.backtest import (
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import FollowsSpread, signs_of_errors
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
+from skpolyode.ensemble.paths import late_paths
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.ensemble.weights import (
@@ -44,7 +45,6 @@ from skpolyode.ensemble.weights import (
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.saving.codec import register_as, saved
-from skpolyode.threads import one_thread
 from skpolyode.transformers.stages import FitState
 
 _SAMPLE = BacktestSettings(
@@ -306,53 +306,25 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     return Calibration.learn(*columns, *about, forecasts)
 
 
-class LateCalibration(FollowsSpread):
-    """A calibration that is learned when it is first asked for, or saved.
+class LateCalibration(FollowsSpread, Late):
+    """A calibration that is learned late; signs of errors are known without it.
 
-    It takes up to a twelfth of a fit, and who embeds or interpolates never asks. It keeps the
-    backtest until then.
-
-    Parameters
-    ----------
-    backtest, unit
-        As of `calibrate`.
+    It takes up to a twelfth of a fit, and who embeds or interpolates never asks.
     """
 
-    def __init__(self, backtest: Backtest, unit: float) -> None:
-        self._backtest: Backtest | None = backtest
-        self._unit = unit
 
-    @property
-    def learned(self) -> Calibration:
-        """What is known of the errors."""
-        backtest = self._backtest
-        if backtest is not None:
-            with one_thread():  # as in a fit
-                self._learned = calibrate(backtest, self._unit)
-            self._backtest = None  # only now: another thread may ask, too
-        return self._learned
-
-    def __getattr__(self, name: str) -> Any:
-        """As of `Calibration`."""
-        if name.startswith("_"):  # a copy asks before there is anything
-            raise AttributeError(name)
-        return getattr(self.learned, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep what is known of errors, and no backtest."""
-        return {"_backtest": None, "_learned": self.learned}
-
-
-register_as(LateCalibration, Calibration, lambda late: late.learned)
+register_as(LateCalibration, lambda late: late.learned)
 
 
 def stack_forecasts(state: FitState) -> None:
     """Learn weights by channel and lead; those of errors are learned when they are asked for."""
     parts = state.trained, state.judging, state.random_state
     stacking, backtest = learn_stacking(state.embedder, *parts)
-    late = LateCalibration(backtest, state.embedder.units.time_scale)
+    late = LateCalibration(partial(calibrate, backtest, state.embedder.units.time_scale))
     state.embedder = replace(state.embedder, stacking=stacking, calibration=late)
     judged = state.trained if state.judging is None else state.judging
+    paths = late_paths(state.embedder, judged, state.random_state)
+    state.embedder = replace(state.embedder, path_calibration=paths)
     weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
     outcome = f"forecasts combine {', '.join(weights)}"
     if periods := stacking.each[BASE].periods:

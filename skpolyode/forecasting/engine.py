@@ -10,9 +10,8 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -20,22 +19,19 @@ from sklearn.base import clone
 from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
+from skpolyode.ensemble.paths import Answers, PathCalibration, answers_at, late_paths
 from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.errors import check_share
-from skpolyode.forecasting.paths import PathCalibration, calibrate_paths, on_path
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.codes import warn_of_codes
 from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import (
     drop_empty,
-    observed_part,
     observed_series,
     series_of_rows,
-    time_since_seen,
 )
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
@@ -68,35 +64,8 @@ class Trained(NamedTuple):
 
     transformer: NeuralTransformer
     calibration: Calibration
-    path_calibration: PathCalibration | None
+    path_calibration: PathCalibration
     structural: StructuralModels | None  # of few series
-
-
-class Answers(NamedTuple):
-    """Answers at Q times, series after series."""
-
-    values: np.ndarray  # (Q, D), in standard deviations from the mean
-    leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
-    signs: np.ndarray  # (Q, D, S): of how large errors will be
-    apart: np.ndarray  # (Q, D): distance of a point of the path to observations; NaN elsewhere
-    expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
-    at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
-    floor: np.ndarray  # (Q, D): no quantile is below, in the user's units; see `CellLimits`
-    ceiling: np.ndarray
-
-    @classmethod
-    def blank(cls, n_times: int, n_channels: int) -> Self:
-        """Answers where nothing is known."""
-        shape = n_times, n_channels
-        blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs, at_row = np.zeros((*shape, N_SIGNS)), np.zeros(n_times, dtype=bool)
-        ends = np.full(shape, -np.inf), np.full(shape, np.inf)
-        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, at_row, *ends)
-
-    def put(self, where: np.ndarray, **columns: Any) -> None:
-        """Write some columns at positions (m,)."""
-        for name, column in columns.items():
-            getattr(self, name)[where] = column
 
 
 class Calibrate(Stage):
@@ -133,7 +102,7 @@ class Calibrate(Stage):
         state.embedder = model = replace(state.embedder, stacking=stacking)
         self.calibration = calibrate(backtest, model.units.time_scale)
         judges = trained if tested is None else tested
-        self.paths = calibrate_paths(model, judges, state.random_state, new_from)
+        self.paths = late_paths(model, judges, state.random_state, new_from)
 
     def trained(self, transformer: NeuralTransformer) -> Trained:
         """All that training leaves behind."""
@@ -245,14 +214,7 @@ def answer(
     path_at_rows: bool = False,
     inputs_name: str = "inputs",
 ) -> Answers:
-    """Values of every channel at any times from the first row of each series on.
-
-    - After the last observation: the forecast.
-    - At an observation: its forecast from the observations before; the mean at the first one. The
-      path, if `path_at_rows`.
-    - Between two observations: the learned path, which leads from one to the other.
-    - Before the first row, if `path_at_rows`: the path, as far off as a forecast of equal lead.
-    - In series without any observation: NaN.
+    """As `answers_at`, of any series; NaN of those without any observation.
 
     Parameters
     ----------
@@ -273,97 +235,18 @@ def answer(
     answers, known = Answers.blank(len(times), context.n_channels), observed_series(context)
     if not known.any():
         return answers
-    asked = np.flatnonzero(np.repeat(known, np.diff(offsets)))
+    asked = np.repeat(known, np.diff(offsets))
     panel, offsets, times = context[known], offsets_from(np.diff(offsets)[known]), times[asked]
     if not path_at_rows:
         why = "its first row ({} such times): nothing is known from there."
         refuse_early(panel, times, offsets, panel.start, why)
-    panel = observed_part(panel)
-    ends = (own[series_index(offsets)] for own in trained.transformer.scaler_.limits.kept_by(panel))
-    answers.put(asked, **dict(zip(("floor", "ceiling"), ends, strict=True)))
-    before, is_between = _places(panel, times, offsets, path_at_rows)
-    start = np.flatnonzero(~is_between & (before < 0))
-    answers.put(asked[start], values=0.0)
-    early = is_between & (before < 0)
-    answers.put(asked, leads=_leads(panel, times, series_index(offsets), before, early))
-    ahead = np.flatnonzero(~is_between & (before >= 0))
-    if len(ahead):
-        ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        answers.put(asked[ahead], **_forecasts(trained, panel, times[ahead], before[ahead]))
-    if is_between.any():
-        own = times[is_between], offsets_from(is_between)[offsets]
-        path = on_path(trained.transformer.embedder_, panel, *own)
-        answers.put(asked[is_between], **path._asdict())
-    beside = np.flatnonzero(is_between & np.isnan(answers.apart[asked]).any(axis=1))
-    if len(beside):  # of where a channel was observed
-        own = series_index(offsets)[beside], times[beside], before[beside]
-        expected, where = _expected_beside(trained, panel, *own), asked[beside]
-        answers.signs[where, :, EXPECTED] = np.log(expected)
-        unit = 1.0 if trained.structural is None else expected
-        is_beside = np.isnan(answers.apart[where])
-        answers.put(where, expected=np.where(is_beside, unit, answers.expected[where]))
-    return answers
-
-
-def _forecasts(
-    trained: Trained, panel: Panel, times: np.ndarray, before: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Columns of answers at times (Q,), each forecast from the row `before` (Q,), which rise."""
-    origins, counts = np.unique(before, return_counts=True)
-    query, others, model = (panel, origins, times, counts), {}, trained.transformer.embedder_
-    expected = np.ones((len(times), panel.n_channels))
+    model, structural = trained.transformer.embedder_, None
     if trained.structural is not None:
-        found = trained.structural.forecast_from(*query)
-        others["structural"], expected = _standardised(model.units.scaler, found)
-    values, sizes = model.forecast_from(*query, **others)
-    signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
-    return {"values": values, "signs": signs, "expected": expected}
 
+        def structural(*query: Any) -> tuple[np.ndarray, np.ndarray]:
+            return _standardised(model.units.scaler, trained.structural.forecast_from(*query))
 
-def _expected_beside(
-    trained: Trained, panel: Panel, series: np.ndarray, times: np.ndarray, before: np.ndarray
-) -> np.ndarray:
-    """Expected size (m, D) of the errors of forecasts from the row `before` times (m,) of series.
-
-    Before the first row of a series it is what is expected as long after its last one.
-    """
-    ends, first = (panel.offsets[1:] - 1)[series], panel.offsets[:-1][series]
-    origin = np.where(before < 0, ends, before)
-    times = np.where(before < 0, panel.times[ends] + panel.times[first] - times, times)
-    origins, counts = np.unique(origin, return_counts=True)
-    order, found = np.argsort(origin, kind="stable"), np.empty((len(times), panel.n_channels))
-    model, query = trained.transformer.embedder_, (panel, origins, times[order], counts)
-    found[order] = model.stacking.expected_errors(*model.known_from(*query))
-    return found
-
-
-def _leads(
-    panel: Panel, times: np.ndarray, series: np.ndarray, before: np.ndarray, early: np.ndarray
-) -> np.ndarray:
-    """Time (Q, D) since each channel was last observed, up to the row `before` (Q,) each time.
-
-    Where a mask (Q,) says that the time is `early`, before the first row: to its first observation.
-    """
-    leads = time_since_seen(panel, before, times)
-    if early.any():
-        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
-        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
-        leads[early] = first[series[early]] - times[early, None]
-    return leads
-
-
-def _places(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, path_at_rows: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each time the last row before it (-1 if none), and whether the path answers it.
-
-    That is between two rows, and at rows if `path_at_rows`.
-    """
-    before, is_between = np.full(len(times), -1), np.zeros(len(times), dtype=bool)
-    for i, (first, end) in enumerate(pairwise(panel.offsets)):
-        own, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
-        after = np.searchsorted(own, times[asked])
-        is_row = own[np.minimum(after, len(own) - 1)] == times[asked]
-        before[asked] = np.where(after > 0, first + after - 1, -1)
-        is_between[asked] = (after < len(own)) & (path_at_rows | ~is_row)
-    return before, is_between
+    options = {"path_at_rows": path_at_rows, "structural": structural}
+    found = answers_at(model, panel, times, offsets, trained.path_calibration, **options)
+    answers.put(asked, **found._asdict())
+    return answers

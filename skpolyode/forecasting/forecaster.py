@@ -82,8 +82,8 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         The trained model.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
-    path_calibration_ : PathCalibration or None
-        Half widths between observations; None if too few of them could be hidden.
+    path_calibration_ : PathCalibration
+        Half widths between observations.
     structural_ : StructuralModels or None
         Models of level, trend and season of few series; None with ten or more.
 

@@ -12,9 +12,9 @@ from sktime.forecasting.base import BaseForecaster
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.paths import Answers, PathCalibration
 from skpolyode.errors import check_share
-from skpolyode.forecasting.engine import Answers, Trained, answer
-from skpolyode.forecasting.paths import PathCalibration
+from skpolyode.forecasting.engine import Trained, answer
 from skpolyode.futures.continued import Ahead
 from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
@@ -38,7 +38,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         The trained model.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
-    path_calibration_ : PathCalibration or None
+    path_calibration_ : PathCalibration
         Half widths between observations.
     structural_ : StructuralModels or None
         Models of level, trend and season of few series.
@@ -51,7 +51,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
     transformer_: NeuralTransformer
     structural_: StructuralModels | None
     calibration_: Calibration
-    path_calibration_: PathCalibration | None
+    path_calibration_: PathCalibration
 
     @property
     def _trained(self) -> Trained:
@@ -201,10 +201,4 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals of a level, in standard deviations."""
-        own = answers.leads, level, answers.signs
-        widths = answers.expected * self.calibration_.half_widths(*own)
-        if self.path_calibration_ is None:
-            return widths
-        own = answers.apart, level, answers.signs, answers.at_row
-        bridged = answers.expected * self.path_calibration_.half_widths(*own)
-        return np.where(np.isnan(answers.apart), widths, bridged)
+        return answers.half_widths(self.calibration_, self.path_calibration_, level)

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders.paths import SLOPES
+from skpolyode.embedders.trained_model import Late
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.crossings import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
@@ -145,7 +146,10 @@ def _sums_ahead(
 
 def known_errors(transformer: Any) -> PathErrors:
     """What is known of the errors of paths; a ValueError if nothing is."""
-    if (errors := transformer.embedder_.path_errors) is None:
+    errors = transformer.embedder_.path_errors
+    if isinstance(errors, Late):
+        errors = errors.learned
+    if errors is None:
         raise ValueError(
             "how far off paths are is not known: fit again with this version, on at least 60 rows "
             "in series of five rows or more. `interpolate` and `derivative` need no errors."

@@ -15,13 +15,14 @@ Stretches of one to four rows are hidden, and a, p, k and c fitted to what the p
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit
 
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.trained_model import TrainedModel
+from skpolyode.embedders.trained_model import Late, TrainedModel
 from skpolyode.embedders.variance import path_std
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import first_series, keep_rows, series_of_rows, take
@@ -184,7 +185,7 @@ def hidden_copies(panel: Panel) -> tuple[Panel, np.ndarray]:
 
 
 def learn_path_errors(state: Any) -> None:
-    """Give the embedder of a `FitState` what is known of the errors of its paths."""
+    """Give the embedder of a `FitState` what is known of the errors of its paths, once asked."""
     panel = state.windows.panel[np.argsort(~state.windows.held_out, kind="stable")]
-    found = PathErrors.learn(state.embedder, first_series(panel, SETTINGS.n_rows))
-    state.embedder = replace(state.embedder, path_errors=found)
+    asked = state.embedder, first_series(panel, SETTINGS.n_rows)
+    state.embedder = replace(state.embedder, path_errors=Late(partial(PathErrors.learn, *asked)))

@@ -55,6 +55,7 @@ class _Codec(NamedTuple):
 
 _CODECS: dict[type, _Codec] = {}
 _CLASSES: dict[str, type] = {}  # by their tags
+_TURNED: dict[type, Callable[[Any], Any]] = {}
 
 
 def register(
@@ -92,12 +93,9 @@ def register(
     _CLASSES[tag] = cls
 
 
-def register_as(cls: type, other: type, turned: Callable[[Any], Any]) -> None:
-    """Let files hold instances of a class as those of another one, which they are turned into."""
-    codec = _CODECS[other]
-    _CODECS[cls] = codec._replace(
-        to_state=lambda value: codec.to_state(turned(value)), place=lambda value, device: value
-    )
+def register_as(cls: type, turned: Callable[[Any], Any]) -> None:
+    """Let files hold what instances of a class are turned into."""
+    _TURNED[cls] = turned
 
 
 def saved(cls: _T | None = None, **arrays: str) -> Any:
@@ -180,6 +178,8 @@ class Encoder:
         TypeError
             If the value, or something inside it, is of a type that files cannot hold.
         """
+        if type(value) in _TURNED:
+            value = _TURNED[type(value)](value)
         kind = type(value)
         if kind in _JSON_TYPES:
             return value

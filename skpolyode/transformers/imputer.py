@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skpolyode.errors import check_share
 from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.convert import shape_of
 from skpolyode.panel.select import series_of_rows
@@ -30,9 +28,14 @@ def _returns_tables(imputer: PanelImputer) -> bool:
     return shape is not None and len(shape) < 2
 
 
-def _knows_errors(imputer: PanelImputer) -> bool:
+def _is_trained(imputer: PanelImputer) -> bool:
     own = getattr(imputer, "transformer_", imputer.transformer or PolyODETransformer())
-    return own.interpolate_std is not None  # or else tells what to do
+    if not hasattr(own, "interval_around"):
+        raise AttributeError(
+            f"{type(own).__name__} trains no model whose errors could be known: for intervals, "
+            "impute with a PolyODETransformer."
+        )
+    return True
 
 
 @register_estimator
@@ -165,23 +168,21 @@ class PanelImputer(PathTransformer):
         (filled,) = self._filled(X, lambda path, *_: [path])
         return filled
 
-    @available_if(_knows_errors)
+    @available_if(_is_trained)
     def interval(
         self, X: Any, coverage: float = 0.9
     ) -> tuple[Panel, Panel] | tuple[np.ndarray, np.ndarray]:
-        """Bands around the values that `transform` fills in.
+        """Calibrated intervals around the values that `transform` fills in.
 
-        They are those of a normal distribution with the standard deviation `interpolate_std` of the
-        transformer, which has to know it: fit it with ``embedding="coefficients_std"``, or call
-        ``imputer.transformer_.learn_std(series)``. They are not calibrated, those of
-        `PolyODEForecaster.interpolate_interval` are.
+        They are as wide as those of `PolyODETransformer.interpolate_interval`. Only a trained
+        transformer has them.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series, as in `transform`.
         coverage : float, default=0.9
-            Probability of the band.
+            Probability of the interval, between 0 and 1.
 
         Returns
         -------
@@ -191,21 +192,14 @@ class PanelImputer(PathTransformer):
             are the observation.
         """
         check_is_fitted(self)
-        check_share("coverage", coverage)
-        model = self.transformer_
 
-        def ends(path: Panel, panel: Panel, *times: Any) -> list[Panel]:
-            std = model.interpolate_std(panel, *times).values
-            noise = 0.0 if model.noise_ is None else model.noise_
-            half = ndtri((1 + coverage) / 2) * np.hypot(std, noise)
-            limits = (own[series_of_rows(path)] for own in model.limits_.kept_by(panel))
-            both = np.clip([path.values - half, path.values + half], *limits)
-            return [path.like(path.times, values, path.offsets) for values in both]
+        def ends(path: Panel, panel: Panel, times: Any = None) -> tuple[Panel, Panel]:
+            return self.transformer_.interval_around(path, panel, times, coverage)
 
         lower, upper = self._filled(X, ends)
         return lower, upper
 
-    def _filled(self, X: Any, around: Callable[..., list[Panel]]) -> list[Any]:
+    def _filled(self, X: Any, around: Callable[..., Sequence[Panel]]) -> list[Any]:
         """Each of what is made of the path through series, with their observations; like X.
 
         `around` is called with the path, the series and, if they are not its own, the times asked.

@@ -16,7 +16,7 @@ from skpolyode.embedders.fitting import encoders_of
 from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_out, split_series
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
-from skpolyode.errors import check_switch
+from skpolyode.errors import check_share, check_switch
 from skpolyode.futures.continued import Ahead
 from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.models import Packed, SequenceModel
@@ -24,7 +24,13 @@ from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.outliers import CellLimits
-from skpolyode.panel.select import drop_empty, fill_rows, fill_values, observed_series
+from skpolyode.panel.select import (
+    drop_empty,
+    fill_rows,
+    fill_values,
+    observed_series,
+    series_of_rows,
+)
 from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.task import Task
 from skpolyode.training.tasks import IntervalTask
@@ -238,6 +244,97 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         warn_of_unknown_inputs(panel, flat, offsets)
         compute = partial(self.embedder_.forecast_values, combine=combine)
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)
+
+    def interpolate_interval(
+        self, X: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
+    ) -> tuple[Panel, Panel]:
+        """Calibrated intervals around `interpolate`, in gaps and between observations.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `interpolate`.
+        coverage : float, default=0.9
+            Probability of the interval, between 0 and 1.
+        relative_to : {"start", "end"} or None, default=None
+            As in `interpolate`.
+
+        Returns
+        -------
+        tuple of two Panels
+            The lower and the upper ends: intervals of what would have been observed, within the
+            limits of channels (see `Panel.with_limits`). Where a channel was observed, both are the
+            observation, unless the model treats observations as noisy. After its last observation,
+            intervals are as wide as those of `forecast_interval`, and before the first row as wide
+            as those of a forecast of equal lead.
+
+        Raises
+        ------
+        ValueError
+            As in `interpolate`, or if `coverage` does not lie between 0 and 1.
+
+        Notes
+        -----
+        The first call hides observations of the series that `fit` has held out, and learns from
+        the errors of the path there. It takes about a second.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode import PolyODETransformer
+        >>> t = np.linspace(0, 6, 13)
+        >>> series = [(t, np.sin(2 * t + k)) for k in range(8)]
+        >>> model = PolyODETransformer(n_coefficients=8, max_epochs=2, random_state=0).fit(series)
+        >>> lower, upper = model.interpolate_interval(series, [3.0, 3.25])  # observed; between
+        >>> width = upper.values - lower.values
+        >>> bool((width[::2] == 0).all()), bool((width[1::2] > 0).all())
+        (True, True)
+        """
+        return self.interval_around(
+            self.interpolate(X, times, relative_to), X, times, coverage, relative_to
+        )
+
+    def interval_around(
+        self,
+        path: Panel,
+        X: Any,
+        times: Any = None,
+        coverage: float = 0.9,
+        relative_to: str | None = None,
+    ) -> tuple[Panel, Panel]:
+        """As `interpolate_interval`, around another path; for estimators around this one.
+
+        Parameters
+        ----------
+        path : Panel
+            Values at these times, as `interpolate` returns them.
+        X : Panel, list of (times, values), list of DataFrames, or array
+            As in `interpolate_interval`.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `interpolate_interval`.
+        coverage : float, default=0.9
+            As in `interpolate_interval`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `interpolate_interval`.
+
+        Returns
+        -------
+        tuple of two Panels
+            As of `interpolate_interval`.
+        """
+        check_is_fitted(self)
+        check_share("coverage", coverage)
+        if (paths := self.embedder_.path_calibration) is None:
+            raise ValueError("errors of paths are not known: fit again, with this version.")
+        panel = read_panel(self, X, reset=False)
+        half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
+        half = self._found(panel, times, relative_to, half_widths).values
+        limits = (own[series_of_rows(path)] for own in self.limits_.kept_by(panel))
+        both = np.clip([path.values - half, path.values + half], *limits)
+        lower, upper = (path.like(path.times, values, path.offsets) for values in both)
+        return lower, upper
 
     def _forecasting(self) -> ModelEmbedder:
         check_is_fitted(self)

@@ -119,7 +119,7 @@ class UncertainTransformer(NeuralTransformer):
 
         See Also
         --------
-        skpolyode.PolyODEForecaster.interpolate_interval : Calibrated intervals.
+        interpolate_interval : Calibrated intervals.
 
         Examples
         --------

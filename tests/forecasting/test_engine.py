@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from skpolyode.ensemble import paths
+from skpolyode.ensemble.paths import places
 from skpolyode.forecasting import engine
 from skpolyode.panel import Panel
 from skpolyode.structural.averaging import StructuralModels
@@ -36,7 +38,7 @@ class Seen(NamedTuple):
 def seen(monkeypatch):
     found = Seen([], [], [])
     new_task = PolyODETransformer._new_task
-    calibrate_paths, calibrate = engine.calibrate_paths, engine.calibrate
+    calibrate_paths, calibrate = paths.calibrate_paths, engine.calibrate
     scalers = []
 
     def named_rows(values):
@@ -63,13 +65,15 @@ def seen(monkeypatch):
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
     monkeypatch.setattr(engine, "calibrate", spied_calibration)
-    monkeypatch.setattr(engine, "calibrate_paths", spied_paths)
+    monkeypatch.setattr(paths, "calibrate_paths", spied_paths)
     return found
 
 
 def train(lengths: list[int], **options: object) -> engine.Trained:
     given = {"calibration_fraction": 0.2, "update_epochs": 0, "random_state": 0, "period": ()}
-    return engine.train_forecaster({"transformer": small(), **given, **options}, named(lengths))
+    trained = engine.train_forecaster({"transformer": small(), **given, **options}, named(lengths))
+    assert trained.path_calibration.learned  # only now
+    return trained
 
 
 @pytest.mark.parametrize("n_series", [6, 15, 120])
@@ -137,6 +141,6 @@ def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
 def test_times_are_at_between_or_after_rows():
     panel = Panel.from_series([(np.arange(10.0), np.arange(10.0)), ([0.0, 8.0], [1.0, 2.0])])
     times = np.array([0.0, 2.5, 3.0, 8.5, 9.5, 1.0, 4.5, 8.0, 9.0])
-    before, is_between = engine._places(panel, times, np.array([0, 5, 9]))
+    before, is_between = places(panel, times, np.array([0, 5, 9]))
     assert before.tolist() == [-1, 2, 2, 8, 9, 10, 10, 10, 11]
     assert np.flatnonzero(is_between).tolist() == [1, 3, 5, 6]

@@ -8,20 +8,22 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import skpolyode
+from skpolyode import PolyODETransformer
 from skpolyode.embedders import ChannelScaler, Units
+from skpolyode.ensemble import paths as module
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import N_SIGNS
-from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.forecasting import paths as module
-from skpolyode.forecasting.paths import (
+from skpolyode.ensemble.paths import (
     OnPath,
     PathCalibration,
     _stretches,
     calibrate_paths,
     on_path,
 )
+from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.quick import few_variance_steps
@@ -44,18 +46,38 @@ def as_good_as_lines() -> PolyODEForecaster:
     return PolyODEForecaster(transformer, calibration_fraction=0.5, random_state=0)
 
 
-@pytest.fixture(scope="module")
-def walker() -> PolyODEForecaster:
-    return as_good_as_lines().pretrain(bridges(120, 0))
+both = pytest.mark.parametrize("kind", ["forecaster", "transformer"])
 
 
 @pytest.fixture(scope="module")
-def fitted() -> PolyODEForecaster:
-    return PolyODEForecaster(small(), random_state=0).pretrain(
-        Panel.from_series(short_oscillators(20))
-    )
+def walkers() -> dict[str, PolyODEForecaster | PolyODETransformer]:
+    model, panel = as_good_as_lines(), bridges(300, 0)
+    transformer = clone(model.transformer).set_params(validation_fraction=0.5)
+    return {"forecaster": model.pretrain(panel), "transformer": transformer.fit(panel)}
 
 
+@pytest.fixture(scope="module")
+def all_fitted() -> dict[str, PolyODEForecaster | PolyODETransformer]:
+    panel = Panel.from_series(short_oscillators(20))
+    forecaster = PolyODEForecaster(small(), random_state=0).pretrain(panel)
+    return {"forecaster": forecaster, "transformer": small(random_state=0).fit(panel)}
+
+
+@pytest.fixture
+def walker(walkers, kind):
+    return walkers[kind]
+
+
+@pytest.fixture
+def fitted(all_fitted, kind):
+    return all_fitted[kind]
+
+
+def transformer_of(model: PolyODEForecaster | PolyODETransformer) -> PolyODETransformer:
+    return getattr(model, "transformer_", model)
+
+
+@both
 def test_hidden_values_are_covered(walker):
     """Those of other series, of both kinds, near observations and far from them."""
     panel = bridges(200, 1)
@@ -70,8 +92,8 @@ def test_hidden_values_are_covered(walker):
     assert inside.mean() == pytest.approx(0.9, abs=0.03)
     wide = upper.values - lower.values
     far = wide > np.median(wide)
-    assert inside[far].mean() == pytest.approx(0.9, abs=0.04)
-    assert inside[~far].mean() == pytest.approx(0.9, abs=0.04)
+    assert inside[far].mean() == pytest.approx(0.9, abs=0.06)
+    assert inside[~far].mean() == pytest.approx(0.9, abs=0.06)
     ahead = walker.forecast_interval(known, [1.0], relative_to="end")
     assert wide.mean() < np.mean(ahead[1].values - ahead[0].values)
 
@@ -80,14 +102,16 @@ def parts(panel: Panel, kept: np.ndarray) -> list:
     return list(zip(panel, np.split(kept, panel.offsets[1:-1]), strict=True))
 
 
+@both
 def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     panel = Panel.from_series([([0.0, 1.0, 3.0], [[1.0, 0.0], [2.0, np.nan], [0.0, 1.0]])])
     times = np.array([0.0, 0.5, 1.0, 2.5])
-    asked = fitted.transformer_.embedder_, panel, times, np.array([0, 4])
+    asked = transformer_of(fitted).embedder_, panel, times, np.array([0, 4]), False
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
     np.testing.assert_allclose(on_path(*asked).apart, wanted)
 
 
+@both
 def test_what_was_observed_is_known_and_coverage_widens(fitted):
     panel = Panel.from_series(short_oscillators(6, seed=3))
     ends = [fitted.interpolate_interval(panel, coverage=level) for level in (0.5, 0.8, 0.95)]
@@ -98,12 +122,13 @@ def test_what_was_observed_is_known_and_coverage_widens(fitted):
         assert (upper.values[~known] > lower.values[~known]).all()
     widths = np.stack([upper.values - lower.values for lower, upper in ends])
     assert (np.diff(widths, axis=0) >= 0).all()
-    path = fitted.transformer_.interpolate(panel).values
+    path = transformer_of(fitted).interpolate(panel).values
     middle = (ends[0][0].values + ends[0][1].values) / 2
     np.testing.assert_allclose(middle, path, atol=1e-9)
     np.testing.assert_allclose(fitted.interpolate(panel).values, path, atol=1e-9)
 
 
+@both
 def test_after_the_end_they_are_those_of_forecasts(fitted):
     panel = Panel.from_series(short_oscillators(4, seed=3))
     ahead = {"times": [0.2, 2.0], "relative_to": "end", "coverage": 0.8}
@@ -119,6 +144,7 @@ def test_after_the_end_they_are_those_of_forecasts(fitted):
     assert_same_but_for_rounding(path.values, forecast.values)
 
 
+@both
 def test_series_do_not_depend_on_their_company_and_files_keep_all(fitted, tmp_path):
     panel, times = Panel.from_series(short_oscillators(5, seed=4)), [0.5, 1.5, 2.5]
     whole = fitted.interpolate_interval(panel, times, relative_to="start")[1].values
@@ -128,17 +154,23 @@ def test_series_do_not_depend_on_their_company_and_files_keep_all(fitted, tmp_pa
     again = skpolyode.load(tmp_path / "model.safetensors")
     there = again.interpolate_interval(panel, times, relative_to="start")[1].values
     np.testing.assert_array_equal(there, whole)
-    again.path_calibration_ = None  # as of files of before
-    wide = again.interpolate_interval(panel, times, relative_to="start")
-    assert np.isfinite(wide[1].values).all()
 
 
+def test_with_too_few_observations_to_hide_they_are_as_wide_as_of_forecasts():
+    series = [([0.0, 1.0, 2.0], [[k, 1.0], [k + 1.0, 2.0], [k, 0.5 * k]]) for k in range(6)]
+    model = small(random_state=0).fit(series)
+    assert model.embedder_.path_calibration.between is None
+    lower, upper = model.interpolate_interval(series, [0.5, 1.5])
+    assert (upper.values > lower.values).all()
+
+
+@both
 def test_before_the_first_row_they_are_those_of_a_forecast_as_far(walker):
     """On one grid for all series, which start when they do, as `interpolate` takes."""
     panel, grid = bridges(12, 4), np.array([-30.0, 0.0, 5.0, 10.0])
     lower, upper = walker.interpolate_interval(panel, grid, coverage=0.9)
     middle = (lower.values + upper.values) / 2
-    np.testing.assert_allclose(middle, walker.transformer_.interpolate(panel, grid).values)
+    np.testing.assert_allclose(middle, transformer_of(walker).interpolate(panel, grid).values)
     first = panel.times[panel.offsets[:-1]]
     early = lower.times < np.repeat(first, len(grid))
     assert 12 < early.sum() < 36
@@ -208,10 +240,11 @@ def test_where_other_channels_were_observed_errors_are_those_of_single_values():
     between, at_rows = (Calibration.learn(np.ones((30, 2)), np.full((30, 2), s)) for s in (1, 3))
     apart, signs = np.array([[1.0, 1.0], [1.0, 0.0], [2.0, np.nan]]), np.zeros((3, 2, N_SIGNS))
     asked = apart, 0.5, signs, np.array([False, True, True])
+    seen = ~np.isnan(asked[0])
     widths = PathCalibration(between, at_rows).half_widths(*asked)
-    np.testing.assert_allclose(widths, [[1, 1], [3, 0], [3, 0]])
+    np.testing.assert_allclose(widths[seen], [1, 1, 3, 3, 3])
     widths = PathCalibration(between, None).half_widths(*asked)
-    np.testing.assert_allclose(widths, [[1, 1], [1, 0], [1, 0]])
+    np.testing.assert_allclose(widths[seen], 1)
 
 
 def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
@@ -221,20 +254,21 @@ def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
     values = expected * rng.choice([-1, 1], expected.shape)
     panel = Panel.from_series([(np.arange(25.0), x) for x in values])
 
-    def fake(_: object, known: Panel, times: np.ndarray, offsets: np.ndarray) -> OnPath:
+    def fake(_: object, known: Panel, times: np.ndarray, offsets: np.ndarray, _in: bool) -> OnPath:
         series = np.repeat(np.arange(known.n_series), np.diff(offsets)) % 60
         own, shape = expected[series, times.astype(int)][:, None], (len(times), 1)
         signs, ones = np.zeros((*shape, N_SIGNS)), np.ones(shape)
         return OnPath(0 * ones, signs, ones, own, np.zeros(len(times), bool))
 
     monkeypatch.setattr(module, "on_path", fake)
-    model = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0))
+    model = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0), scale=None)
     found = calibrate_paths(model, panel, np.random.RandomState(0), None)
     for level in (0.2, 0.9):
         asked = np.ones((1, 1)), level, np.zeros((1, 1, N_SIGNS)), np.zeros(1, dtype=bool)
         np.testing.assert_allclose(found.half_widths(*asked), 1.0, rtol=1e-6)
 
 
+@both
 def test_wrong_coverage(fitted):
     with pytest.raises(ValueError, match=r"coverage must lie between 0 and 1, got 1\.5"):
         fitted.interpolate_interval(short_oscillators(2), [1.0], coverage=1.5)

@@ -12,7 +12,6 @@ import pytest
 import skpolyode
 from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.forecasting.paths import PathCalibration
 from tests import quick
 
 CALIBRATED = {"forecast_interval", "forecast_quantiles", "interpolate_interval"}
@@ -77,11 +76,32 @@ def test_what_a_transformer_calibrates_follows_the_errors_of_its_backtest(transf
     np.testing.assert_allclose(width(other, door), 2 * width(transformer, door), rtol=1e-6)
 
 
+def test_intervals_of_paths_follow_the_errors_at_hidden_rows(transformer):
+    other, embedder = copy.copy(transformer), transformer.embedder_
+    paths = embedder.path_calibration.learned
+    known = {
+        "calibration": doubled(embedder.calibration.learned),
+        "path_calibration": replace(paths, between=doubled(paths.between)),
+    }
+    other.embedder_ = replace(embedder, **known)
+    own = [width(model, "interpolate_interval") for model in (other, transformer)]
+    np.testing.assert_allclose(own[0], 2 * own[1], rtol=1e-6)
+
+
+def test_a_deviation_that_is_learned_later_leaves_calibrated_intervals(transformer):
+    """These were learned in units of their own."""
+    again, panel = copy.copy(transformer), waves(30, 0)
+    with quick.few_variance_steps():
+        again.learn_std(panel)
+    found = [model.interpolate_interval(panel, TIMES)[0].values for model in (transformer, again)]
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("door", sorted(CALIBRATED | SAMPLED))
 def test_what_a_forecaster_calibrates_follows_the_errors_of_its_backtest(forecaster, door):
     other, paths = copy.copy(forecaster), forecaster.path_calibration_
     other.calibration_ = doubled(forecaster.calibration_)
-    other.path_calibration_ = PathCalibration(doubled(paths.between), paths.at_rows)
+    other.path_calibration_ = replace(paths.learned, between=doubled(paths.between))
     assert (width(forecaster, door) > 0).all()
     np.testing.assert_allclose(width(other, door), 2 * width(forecaster, door), rtol=1e-6)
 

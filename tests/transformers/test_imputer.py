@@ -174,20 +174,19 @@ def test_tails_are_forecast():
     np.testing.assert_allclose(imputer.transform(X)[:, 6:], ahead, atol=1e-12)
 
 
-@pytest.mark.usefixtures("no_stacking")
-def test_bands_are_of_what_would_have_been_observed():
-    X = holes((12, 9, 2))
-    imputer = clone(LEARNED).set_params(transformer__observations="exact").fit(X)
-    with pytest.raises(AttributeError, match="has no attribute 'interval'"):
-        imputer.interval(X)
+@pytest.mark.parametrize("observations", ["exact", "noisy"])
+def test_intervals_are_those_of_the_path_around_what_is_filled_in(observations):
+    X = holes((60, 9, 2))
     with quick.few_variance_steps():
-        imputer.transformer_.learn_std(X)
+        imputer = clone(LEARNED).set_params(transformer__observations=observations).fit(X)
     values, (lower, upper) = imputer.transform(X), imputer.interval(X, coverage=0.8)
-    std = imputer.transformer_.interpolate_std(X, np.arange(9.0)).values.reshape(X.shape)
+    ends = imputer.transformer_.interpolate_interval(X, np.arange(9.0), coverage=0.8)
+    width = (ends[1].values - ends[0].values).reshape(X.shape)
     hidden = np.isnan(X)
-    np.testing.assert_allclose((upper - lower)[hidden] / 2, 1.2816 * std[hidden], rtol=1e-4)
-    np.testing.assert_allclose((lower + upper) / 2, values)
+    np.testing.assert_allclose((upper - lower)[hidden], width[hidden], rtol=1e-9)
+    np.testing.assert_allclose((lower + upper) / 2, values, atol=1e-12)
     np.testing.assert_array_equal(lower[~hidden], X[~hidden])
+    assert (width[~hidden] > 1e-3).all() if observations == "noisy" else True
     panel = Panel.from_series(short_oscillators())
     low, high = imputer.interval(panel)
     assert low.offsets.tolist() == panel.offsets.tolist()
@@ -196,17 +195,11 @@ def test_bands_are_of_what_would_have_been_observed():
         imputer.interval(X, coverage=90)
 
 
-@pytest.mark.usefixtures("no_stacking")
-def test_bands_of_noisy_channels_hold_their_noise():
-    """They are of what would have been observed, not of the signal under it."""
-    panel = Panel.from_series(short_oscillators(8))
-    with quick.few_variance_steps():
-        imputer = clone(LEARNED).set_params(transformer__observations="noisy").fit(panel)
-    model, lower, upper = imputer.transformer_, *imputer.interval(panel, coverage=0.8)
-    assert (model.noise_ > 1e-3).any()
-    hidden = np.isnan(panel.values)
-    half = 1.2816 * np.sqrt(model.interpolate_std(panel).values ** 2 + model.noise_**2)
-    np.testing.assert_allclose(((upper.values - lower.values) / 2)[hidden], half[hidden], rtol=1e-4)
+def test_what_trains_nothing_has_no_intervals():
+    imputer = clone(LINEAR).fit(holes((6, 9, 2)))
+    with pytest.raises(AttributeError, match="has no attribute 'interval'") as caught:
+        imputer.interval(holes((6, 9, 2)))
+    assert "InterpolationTransformer trains no model" in str(caught.value.__cause__)
 
 
 def test_in_a_pipeline_and_a_search():
