@@ -44,7 +44,8 @@ for k, ax in enumerate(axes.flat):
     ax.set_title(f"population {k + 1}", fontsize=10)
     ax.label_outer()
 handles, labels = axes[0, 0].get_legend_handles_labels()
-figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False)
+figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+figure.suptitle("Predators are never seen, yet the forecasts follow the waves of the prey")
 plt.show()
 
 # %%
@@ -55,5 +56,4 @@ plt.show()
 
 # %%
 # What happened here: the intervals come from the errors of forecasts of held-out populations with
-# the same lead, in units of what is expected of a population so quiet or so wild.
-# :doc:`/intervals` tells more.
+# the same lead, scaled by how much each population varies. See :doc:`/intervals`.

@@ -14,6 +14,7 @@ import numpy as np
 
 from skpolyode import InterpolationTransformer, PolyODETransformer
 from skpolyode.datasets import make_ode_system
+from skpolyode.plotting import ReliabilityDisplay
 
 data = make_ode_system("van_der_pol", 90, random_state=0)
 train, others = data.panel[:70], data.panel[70:]
@@ -47,5 +48,16 @@ for channel, ax in enumerate(axes[:, 0]):
     ax.set(ylabel=others.channel_names[channel], xlim=(times[0], times[-1]))
 axes[-1, 0].set_xlabel("time")
 handles, labels = axes[0, 0].get_legend_handles_labels()
-figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+figure.suptitle("The learned path follows the turns that straight lines cut off")
+plt.show()
+
+# %%
+# Do its intervals keep what they promise? At all levels, of the true values between observations:
+
+model, levels = models["PolyODE"], np.linspace(0.1, 0.9, 9)
+ends = {p: model.interpolate_interval(others, data.truth.times, coverage=p) for p in levels}
+intervals = {p: (lower.values, upper.values) for p, (lower, upper) in ends.items()}
+flat = truth.reshape(-1, others.n_channels)
+ReliabilityDisplay.from_predictions(flat, intervals, channel_names=others.channel_names)
 plt.show()

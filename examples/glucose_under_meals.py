@@ -127,13 +127,14 @@ def draw(models: dict[str, tuple], course: np.ndarray, meals: pd.DataFrame) -> F
             ax.plot(*line, label=name, **style)
         known = times >= 24
         ax.plot(times[known], values[known, 0], "ko", markersize=4, label="readings")
-        own = meals[(meals.patient == N_TRAIN + i) & (meals.hour >= 24)]
-        at_bottom = {"y": np.full(len(own), 0.04), "transform": ax.get_xaxis_transform()}
-        ax.scatter(own.hour, **at_bottom, color="C2", marker="^", label="meals")
+        eaten = meals[(meals.patient == N_TRAIN + i) & (meals.hour >= 24)]
+        at_bottom = {"y": np.full(len(eaten), 0.04), "transform": ax.get_xaxis_transform()}
+        ax.scatter(eaten.hour, **at_bottom, color="C2", marker="^", label="meals")
         ax.set(title=f"patient {N_TRAIN + i}", xlabel="time (hours)", xlim=(24, HOURS))
     axes[0, 0].set_ylabel("glucose (mg/dl)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.suptitle("Only the model that reads the meals forecasts the rise after them")
     return figure
 
 
