@@ -101,7 +101,7 @@ class FitReport:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Time a stage: what it takes is noted with its first decision.
+        """Time a stage: what it takes is noted with its first decision, unless that comes later.
 
         Returns
         -------
@@ -110,7 +110,8 @@ class FitReport:
         first, start = len(self.decisions), time.perf_counter()
         yield
         for decision in self.decisions[first:][:1]:
-            decision.seconds = time.perf_counter() - start
+            if isinstance(decision, Decision):
+                decision.seconds = time.perf_counter() - start
 
     def __getitem__(self, stage: str) -> Decision:
         for decision in self.decisions:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 stack_forecasts: Callable[[Any], None]
-"""Gives the embedder of a `FitState` what combines its forecasts with others, and reports it."""
+"""Prepares what combines the forecasts of a `FitState`'s embedder with others, and its report."""
 
 stream_class: Callable[[Any], type]
 """Class of the streams of an embedder."""

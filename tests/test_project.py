@@ -76,8 +76,9 @@ CEILINGS = {
     "own classes of PolyODETransformer": 8,
     "own classes of HiPPOTransformer": 4,
     "own classes of PolyODEForecaster": 4,
-    "files entered by fit": 85,  # of one epoch; three more by a long fit
+    "files entered by fit": 72,  # of one epoch; three more by a long fit
     "files entered by transform": 32,
+    "files entered by first forecast": 52,
     "files entered by forecast": 46,
 }
 
@@ -92,7 +93,7 @@ def test_the_package_does_not_grow() -> None:
     for name in ("PolyODETransformer", "HiPPOTransformer", "PolyODEForecaster"):
         figures[f"own classes of {name}"] = len(own_classes(getattr(skpolyode, name)))
     root = Path(skpolyode.__file__).parent
-    for name, action in list(calls(skpolyode, max_epochs=1).items())[:3]:
+    for name, action in list(calls(skpolyode, max_epochs=1).items())[:4]:
         figures[f"files entered by {name}"] = len({file for file, _ in entered(root, action)})
     assert figures.keys() == CEILINGS.keys()
     above = {name: n for name, n in figures.items() if n > CEILINGS[name]}

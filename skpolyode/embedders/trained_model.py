@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -84,17 +85,19 @@ class Late:
         Learns it. It is dropped afterwards, with all that it has kept until then.
     """
 
+    _lock: ClassVar[threading.RLock] = threading.RLock()  # one may ask for another
+
     def __init__(self, learn: Callable[[], Any]) -> None:
         self._learn: Callable[[], Any] | None = learn
 
     @property
     def learned(self) -> Any:
         """What has been learned."""
-        learn = self._learn
-        if learn is not None:
-            with one_thread():  # as in a fit
-                self._learned = learn()
-            self._learn = None  # only now: another thread may ask, too
+        with Late._lock:
+            if self._learn is not None:
+                with one_thread():  # as in a fit
+                    self._learned = self._learn()
+                self._learn = None
         return self._learned
 
     def __getattr__(self, name: str) -> Any:
@@ -227,8 +230,10 @@ class TrainedModel:
     @property
     def n_responses(self) -> int:
         """Responses to inputs that a combiner sees: where it reads inputs, or may."""
+        if self.inputs is None:
+            return 0
         are_read = self.stacking is None or self.stacking.reads_inputs
-        return self.inputs.n_responses if are_read and self.inputs is not None else 0
+        return self.inputs.n_responses if are_read else 0
 
     def elapsed(self, panel: Panel, times: np.ndarray, series: np.ndarray) -> np.ndarray:
         """Times (Q,) since the first rows of the `series` (Q,), in units of the model."""

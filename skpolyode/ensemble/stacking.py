@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from skpolyode.ensemble.weights import (
     weights_between,
     without_optimism,
 )
+from skpolyode.fit_report import Decision
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.saving.codec import register_as, saved
@@ -307,27 +307,31 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
 
 
 class LateCalibration(FollowsSpread, Late):
-    """A calibration that is learned late; signs of errors are known without it.
-
-    It takes up to a twelfth of a fit, and who embeds or interpolates never asks.
-    """
+    """A calibration that is learned late; signs of errors are known without it."""
 
 
 register_as(LateCalibration, lambda late: late.learned)
 
 
 def stack_forecasts(state: FitState) -> None:
-    """Learn weights by channel and lead; those of errors are learned when they are asked for."""
-    parts = state.trained, state.judging, state.random_state
-    stacking, backtest = learn_stacking(state.embedder, *parts)
-    late = LateCalibration(partial(calibrate, backtest, state.embedder.units.time_scale))
-    state.embedder = replace(state.embedder, stacking=stacking, calibration=late)
-    judged = state.trained if state.judging is None else state.judging
-    paths = late_paths(state.embedder, judged, state.random_state)
-    state.embedder = replace(state.embedder, path_calibration=paths)
+    """Give the embedder its weights and errors, which are learned when forecasts are asked for."""
+    model, judged = state.embedder, state.trained if state.judging is None else state.judging
+    unit, rng = model.units.time_scale, np.random.RandomState(state.random_state.randint(2**31 - 1))
+    both = Late(lambda: learn_stacking(model, state.trained, state.judging, rng))
+    state.embedder = replace(
+        model,
+        stacking=Late(lambda: both.learned[0]),
+        calibration=LateCalibration(lambda: calibrate(both.learned[1], unit)),
+        path_calibration=late_paths(model, judged, state.random_state),
+    )
+    state.report.decisions.append(Late(lambda: _decision(both.learned[0], unit, len(judged))))
+
+
+def _decision(stacking: StackedForecast, unit: float, n_series: int) -> Decision:
+    """Line of the report: the forecasts that have some weight, and lengths of seasons."""
     weights = {name: w for name, w in stacking.mean_weights.items() if w >= 0.005}
     outcome = f"forecasts combine {', '.join(weights)}"
     if periods := stacking.each[BASE].periods:
-        lengths = [f"{period * state.embedder.units.time_scale:.4g}" for period in periods]
+        lengths = [f"{period * unit:.4g}" for period in periods]
         outcome += f"; seasons of {' and '.join(lengths)}"
-    state.report.add("stacking", outcome, len(judged), **weights)
+    return Decision("stacking", outcome, weights, n_series)

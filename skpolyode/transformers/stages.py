@@ -338,12 +338,15 @@ class LearnVariance(Stage):
 
 @dataclass(frozen=True)
 class StackForecasts(Stage):
-    """Combine forecasts, and learn how far off they and paths are, as `skpolyode.seams` has it."""
+    """Prepare the weights of forecasts and the errors of forecasts and paths.
+
+    They are learned when they are first asked for, or saved: embeddings do not need them, and they
+    take a tenth of a fit.
+    """
 
     name: ClassVar[str] = "stacking"
-    cost: ClassVar[int] = 2
 
     def run(self, state: FitState) -> None:
-        """Learn weights by channel and lead."""
-        seams.stack_forecasts(state)
+        """Set them, as `skpolyode.seams` has it."""
         seams.questions().learn_path_errors(state)
+        seams.stack_forecasts(state)

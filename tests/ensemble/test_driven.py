@@ -58,6 +58,7 @@ class Driven:
 def only_ridge(model: PolyODETransformer) -> PolyODETransformer:
     """All weight on the regression."""
     own = model.embedder_.stacking
+    own = getattr(own, "learned", own)
     weights = np.zeros_like(own.weights)
     weights[..., own.names.index("ridge")] = 1.0
     stacking = replace(own, weights=weights)

@@ -744,7 +744,7 @@ TRANSFORMERS = {
 
 def all_weight_on(transformer, member: str):
     """The same with all weight on one forecast."""
-    other, own = copy.copy(transformer), transformer.embedder_.stacking
+    other, own = copy.copy(transformer), transformer.embedder_.stacking.learned
     weights = np.zeros_like(own.weights)
     weights[..., own.names.index(member)] = 1.0
     bounds = replace(own.bounds, lowest=np.full(2, -np.inf), highest=np.full(2, np.inf))
