@@ -455,7 +455,7 @@ def test_means_integrals_and_totals_of_samples():
     np.testing.assert_allclose(paths.mean(), [[3.0, 6.0], [4.0, 8.0]])
     np.testing.assert_allclose(paths.total([[0.5, 2.0], [5.0]]), [[5.0, 10.0], [4.0, 8.0]])
     np.testing.assert_allclose(paths.total([0.0], relative_to="end"), [[6.0, 12.0], [4.0, 8.0]])
-    with pytest.raises(ValueError, match=r"series 1: total.. adds values within"):
+    with pytest.raises(ValueError, match=r"series 1: total.. needs times within"):
         paths.total([3.0])
     back = SamplePaths(
         Panel.from_series([([1.0], [0.0])]).like(
