@@ -38,7 +38,7 @@ class KnownErrors(Protocol):
     """Error model of forecasts; an embedder carries it, and does not look inside."""
 
     def known_at(self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Statistics (n, D, K) that errors depend on, up to rows (n,) of values (P, D)."""
+        """Statistics (n, D, K) of values (P, D) up to rows (n,), for the errors; at first 0."""
 
     def updated(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Statistics (n, D, K) after one more row (n, D) of each series."""
@@ -244,7 +244,7 @@ _UNKNOWN = (
     "the errors of forecasts are not known: fit again with this version, on series of two rows or "
     "more; for PolyODEForecaster, ask the forecaster itself."
 )
-_EARLY = "its last observation ({} such times): futures start there; use interpolate() before."
+_EARLY = "its last observation ({} such times): futures start there; use interpolate() before it."
 
 
 def _time_slices(n_times: int, n_samples: int) -> Iterator[slice]:

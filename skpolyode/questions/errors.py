@@ -7,7 +7,7 @@ at two times in one gap have the correlation ``c exp(-k |w - w'| / 2)`` with
 ``1 - c`` is noise of single observations, which averages out over a window, except that noise of an
 observation shifts the path on both sides of it. Otherwise, gaps are independent.
 
-A filter does not pass through observations: s is a times `interpolate_std`, and w is the time.
+A filter does not pass through observations: s is ``a`` times `interpolate_std`, w the time.
 
 To fit a, p, k and c, runs of one to four rows are hidden and compared with the path.
 """
@@ -37,7 +37,7 @@ class PathErrorSettings:
     fewest: int = 20  # hidden values needed to learn anything
     hidden: tuple[int, ...] = (3, 7, 8, 12, 13, 14, 18, 19, 20, 21)  # positions in each 25 rows
     shifts: tuple[int, ...] = (0, 5, 10, 15, 20)  # of hidden positions, in copies of few series
-    most: float = 1.0  # largest expected error, in standard deviations of the channel
+    most: float = 1.0  # largest standard deviation of an error, in those of the channel
     nearest: float = 0.05  # least distance to an observation, as a share of the gap
 
 
@@ -81,7 +81,7 @@ class PathErrors:
     Parameters
     ----------
     scale : float64 ndarray of shape (D,)
-        a of each channel, in its standard deviations; for a filter, a factor of those it has.
+        a of each channel, in its standard deviations; for a filter, a factor of `interpolate_std`.
     power, rate, shared : float
         p, k and c.
     """

@@ -53,11 +53,11 @@ class Clock(NamedTuple):
         return cls(start, end, (end - start) / unit, seen_at, panel.lengths)
 
     def take(self, series: Any) -> Clock:
-        """Copy of the clock of the series at some positions."""
+        """Copy of the clock of the series at given positions."""
         return Clock(*(column[series] for column in self))
 
     def put(self, series: Any, new: Clock) -> None:
-        """Overwrite the clock of the series at some positions."""
+        """Overwrite the clock of the series at given positions."""
         for column, values in zip(self, new, strict=True):
             column[series] = values
 

@@ -42,15 +42,15 @@ def merge(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     >>> merge(stream, transformer.stream(1))
     HiPPOStream(3 series, 2 observations)
     """
-    if type(a) is not type(b) or not _alike(a._embedder, b._embedder):
+    if type(a) is not type(b) or not _have_equal_files(a._embedder, b._embedder):
         raise ValueError("merge: the streams are of different transformers, or of different fits.")
     if getattr(a._history, "keep", None) != getattr(b._history, "keep", None):
         raise ValueError("merge: the streams keep different lengths of the past: give both one.")
     return _merged(a, b)
 
 
-def _alike(one: Any, two: Any) -> bool:
-    """Whether files of two objects have equal contents."""
+def _have_equal_files(one: Any, two: Any) -> bool:
+    """Whether the files of two objects would be equal."""
     if one is two:
         return True
     encoders = Encoder(), Encoder()

@@ -54,8 +54,8 @@ class ModelStream(SamplesFutures):
     panel : Panel
         Labels of the series; its rows are not read.
     keep : int, float, timedelta, str or None, default=None
-        How far `insert`, `correct` and `retract` may go back: a number of rows of each series, or a
-        duration, as a float in the units of `times`. None: not at all, which takes less memory.
+        How far `insert`, `correct` and `retract` may go back: an int number of rows of each series,
+        or a duration; floats are in the units of `times`. None: not at all, in less memory.
 
     Attributes
     ----------

@@ -396,13 +396,13 @@ class SeriesStream(Revisable):
 
     @staticmethod
     def _take(parts: State, series: np.ndarray) -> State:
-        """Copy of the state of the series at some positions."""
+        """Copy of the state of the series at given positions."""
         index = torch.tensor(series, device="cpu")
         return {n: part.index_select(0, index.to(part.device)) for n, part in parts.items()}
 
     @staticmethod
     def _put(parts: State, series: np.ndarray, new: State) -> None:
-        """Overwrite the state of the series at some positions."""
+        """Overwrite the state of the series at given positions."""
         index = torch.tensor(series, device="cpu")
         for name, part in new.items():
             parts[name].index_copy_(0, index.to(part.device), part)

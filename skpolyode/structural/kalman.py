@@ -107,7 +107,7 @@ def _over_gap(
 
 
 def _moves(gaps: np.ndarray, models: Components) -> Iterator[tuple[np.ndarray, ...]]:
-    """Transitions of G models with p states over each gap, six arrays a gap.
+    """Transitions of G models with p states over each gap, six arrays per gap.
 
     The rise (G,) of the level for a slope of one, the shares (G, p) of the states that remain, the
     variances (G, p) added, and the covariances (G,) of level and slope added; then the shares (G,)
@@ -165,7 +165,7 @@ class PhaseValues:
     Parameters
     ----------
     models : Components
-        G models, the longest season of which has B phases.
+        G models; their longest season has B phases.
     times : float64 ndarray of shape (n,)
         Times of the observations.
     """
