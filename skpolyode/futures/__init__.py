@@ -1,4 +1,4 @@
-"""Futures of series as samples: joint courses, and when they cross a line."""
+"""Futures of series as sampled joint paths, and the times at which they cross a line."""
 
 from skpolyode.futures.samples import SamplePaths
 

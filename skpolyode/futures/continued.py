@@ -1,4 +1,4 @@
-"""Series that are continued by samples: courses, and when they cross a line."""
+"""Continue series by sampled paths, and find when these cross a line."""
 
 from __future__ import annotations
 
@@ -20,59 +20,59 @@ from skpolyode.panel.select import series_chunks
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import Units
 
-_MOST_TIMES = 50_000  # that are forecast at once, to bound memory
-_MOST_VALUES = 200_000  # of sampled paths that are computed at once, to bound memory
-_FURTHEST = 20.0  # standard deviations from the mean that a line may be
+_MOST_TIMES = 50_000  # per call of the forecast, to bound memory
+_MOST_VALUES = 200_000  # of paths sampled at once, to bound memory
+_FURTHEST = 20.0  # largest distance of a line from the mean, in standard deviations
 
 
 class Ahead(NamedTuple):
-    """Forecasts at Q times after the last rows of series, and how far off they may be."""
+    """Forecasts at Q times after the last rows of series, and predictors of their errors."""
 
     values: np.ndarray  # float64 (Q, D), in standard deviations from the mean
     leads: np.ndarray  # float64 (Q, D): time since the channel was last observed, inf if never
-    signs: np.ndarray  # float64 (Q, D, S): of how large errors will be
-    expected: np.ndarray  # float64 (Q, D): unit of the errors; 0 of what is known
+    signs: np.ndarray  # float64 (Q, D, S): predictors of the size of errors
+    expected: np.ndarray  # float64 (Q, D): unit of the errors; 0 for known values
 
 
 class KnownErrors(Protocol):
-    """How far off forecasts are; an embedder carries it, and does not look inside."""
+    """Error model of forecasts; an embedder carries it, and does not look inside."""
 
     def known_at(self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What errors depend on, (n, D, K), after rows (n,) of values (P, D); at first all zero."""
+        """Statistics (n, D, K) of values (P, D) up to rows (n,), for the errors; at first 0."""
 
     def updated(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """What they depend on after one more row (n, D) of each series."""
+        """Statistics (n, D, K) after one more row (n, D) of each series."""
 
     def signs(self, known: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """Of how large errors will be, (n, D, S), where some size (n, D) is `expected`."""
+        """Predictors (n, D, S) of the size of errors, given the `expected` one (n, D)."""
 
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
-        """Which courses of errors (n_samples,) are taken; None if none are known."""
+        """Draw indices (n_samples,) of error paths; None if there are no such paths."""
 
     def known_between(self) -> tuple[float, float]:
-        """First and last time since an origin at which courses are known; held outside."""
+        """First and last time since an origin at which error paths are known; held outside."""
 
     def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
-        """Number (n,) of errors of a channel at leads (n,) that do not overlap in time."""
+        """Number (n,) of backtest errors of a channel at leads (n,) that do not overlap."""
 
     def quantile(self, ahead: Ahead, alpha: float) -> np.ndarray:
         """Quantile (Q, D) of the values, in standard deviations."""
 
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
-        """Values (Q, n_samples) of a channel on the drawn courses, in standard deviations."""
+        """Values (Q, n_samples) of a channel with the drawn error paths, in standard deviations."""
 
 
 class LastCells(NamedTuple):
-    """What the last rows of n series hold."""
+    """Cells of the last rows of n series, and limits of their samples."""
 
     values: np.ndarray  # float64 (n, D), in standard deviations; NaN where not observed
-    is_noisy: np.ndarray  # bool (n, D): what is observed may differ from what is
-    floor: np.ndarray  # float64 (n, D): no sample is below, in the user's units; see `CellLimits`
+    is_noisy: np.ndarray  # bool (n, D): whether the observation may differ from the signal
+    floor: np.ndarray  # float64 (n, D): lower limit of samples, in the user's units
     ceiling: np.ndarray
 
     @classmethod
     def of(cls, panel: Panel, units: Units, filters: bool) -> Self:
-        """Those of a panel, for a model that may take all observations as noisy."""
+        """Last rows of a panel; a model that `filters` takes all observations as noisy."""
         last = panel.offsets[1:] - 1
         values = units.scaler.read(panel.values[last])
         is_noisy = np.full(values.shape, filters)
@@ -83,20 +83,20 @@ class LastCells(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Continued:
-    """Series that are continued on courses that have been drawn.
+    """Series to be continued with error paths that have been drawn.
 
     Parameters
     ----------
     panel : Panel
-        The series, of which only labels and the times of the last rows are read.
+        The series; only their labels and the times of their last rows are read.
     last : LastCells
-        What these rows hold.
+        Cells of these rows.
     units : Units
     calibration : KnownErrors
     drawn : int64 ndarray of shape (n_samples,)
-        Which courses of errors are taken.
+        Indices of the error paths.
     outlook : callable
-        Forecasts (Q, D) of a slice of the series at times (Q,), by offsets.
+        Called with a slice of the series, times (Q,) and offsets; returns forecasts (Q, D).
     """
 
     panel: Panel
@@ -107,26 +107,26 @@ class Continued:
     outlook: Callable[[slice, np.ndarray, np.ndarray], Ahead]
 
     def paths(self, times: np.ndarray, offsets: np.ndarray) -> SamplePaths:
-        """Futures at times (Q,), from the last rows on."""
+        """Sampled futures at times (Q,), not before the last rows."""
         panel, scaler, drawn = self.panel, self.units.scaler, self.drawn
         refuse_early(panel, times, offsets, panel.end, _EARLY)
         ahead, series = self._ahead(slice(None), times, offsets), series_index(offsets)
         samples = np.empty((len(times), len(drawn), panel.n_channels))
-        for rows in _stretches(len(times), len(drawn)):
+        for rows in _time_slices(len(times), len(drawn)):
             for j in range(panel.n_channels):
                 samples[rows, :, j] = self.calibration.sample(_at(ahead, rows), drawn, j)
-            ends = (own[series[rows], None] for own in (self.last.floor, self.last.ceiling))
+            ends = (limit[series[rows], None] for limit in (self.last.floor, self.last.ceiling))
             samples[rows] = np.clip(scaler.inverse(samples[rows]), *ends)
         return SamplePaths(panel.like(times, scaler.inverse(ahead.values), offsets), samples)
 
     def quantiles(
         self, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> list[np.ndarray]:
-        """Quantiles (Q, D) of futures at times (Q,), from the last rows on."""
+        """Quantiles (Q, D) at times (Q,), one array for each probability in `alpha`."""
         ahead, series = self._ahead(slice(None), times, offsets), series_index(offsets)
-        ends = [own[series] for own in (self.last.floor, self.last.ceiling)]
-        found = (self.calibration.quantile(ahead, own) for own in alpha)
-        return [np.clip(self.units.scaler.inverse(own), *ends) for own in found]
+        ends = [limit[series] for limit in (self.last.floor, self.last.ceiling)]
+        found = (self.calibration.quantile(ahead, a) for a in alpha)
+        return [np.clip(self.units.scaler.inverse(quantile), *ends) for quantile in found]
 
     def crossings(
         self,
@@ -136,7 +136,7 @@ class Continued:
         direction: str,
         coverage: float,
     ) -> pd.DataFrame:
-        """When futures first reach a line, up to times (n_series,); see `crossing_times`."""
+        """Table of first crossings of a line up to times (n_series,); see `crossing_times`."""
         sign, panel, end = sign_of(direction), self.panel, self.panel.end
         check_share("coverage", coverage)
         j, horizon = channel_at(panel, channel), until - end
@@ -149,31 +149,31 @@ class Continued:
         columns["standard_error"] = np.where(is_beyond, 0.0, error)
         for name in ("earliest", "median", "latest"):
             since = getattr(window, name)
-            own = np.where(since < horizon, end + since, until)
-            at = panel.like(own, np.zeros((len(own), panel.n_channels)), np.arange(len(own) + 1))
+            when = np.where(since < horizon, end + since, until)
+            at = panel.like(when, np.zeros((len(when), panel.n_channels)), np.arange(len(end) + 1))
             columns[name] = at.user_times()
         return pd.DataFrame(columns, index=pd.Index(panel.ids, tupleize_cols=False))
 
     def _crossed(
         self, sign: float, line: float, channel: int, horizon: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Times (n_series, n_samples) of crossings since the last rows; infinite of none.
+        """Crossing times (n_series, n_samples) since the last rows; infinite if there is none.
 
-        Then which series (n_series,) have crossed at their last row for sure.
+        Then a mask (n_series,) of series that are certainly beyond the line at their last row.
         """
         scaler, reach = self.units.scaler, self.calibration.known_between()[1]
-        limits = [scaler.transform(own)[:, channel] for own in (self.last.floor, self.last.ceiling)]
-        leads = [grid_leads(own, self.units.time_scale, reach) for own in horizon]
+        limits = [scaler.transform(x)[:, channel] for x in (self.last.floor, self.last.ceiling)]
+        leads = [grid_leads(length, self.units.time_scale, reach) for length in horizon]
         found = np.empty((len(leads), len(self.drawn)))
-        for part in series_chunks([len(own) for own in leads], _MOST_TIMES):
-            offsets = offsets_from([len(own) for own in leads[part]])
+        for part in series_chunks([len(lead) for lead in leads], _MOST_TIMES):
+            offsets = offsets_from([len(lead) for lead in leads[part]])
             start = np.repeat(self.panel.end[part], np.diff(offsets))
             ahead = self._ahead(part, np.concatenate(leads[part]) + start, offsets)
             for i, k in enumerate(range(len(leads))[part]):
-                own = _at(ahead, slice(*offsets[i : i + 2]))
+                series = _at(ahead, slice(*offsets[i : i + 2]))
                 values = [
-                    self.calibration.sample(_at(own, rows), self.drawn, channel)
-                    for rows in _stretches(len(own.values), len(self.drawn))
+                    self.calibration.sample(_at(series, rows), self.drawn, channel)
+                    for rows in _time_slices(len(series.values), len(self.drawn))
                 ]
                 inside = np.clip(np.concatenate(values), limits[0][k], limits[1][k])
                 found[k] = first_crossings(leads[k], sign * (inside - line))
@@ -184,9 +184,9 @@ class Continued:
         return found, is_beyond
 
     def _ahead(self, part: slice, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Forecasts of some series at times (Q,); the exact observations at the last row.
+        """Forecasts of a slice of the series at times (Q,); at the last row, exact observations.
 
-        Errors grow from none there, but those of observations with noise.
+        Errors grow from 0 there, except for noisy observations.
         """
         ahead, counts = self.outlook(part, times, offsets), np.diff(offsets)
         since = times - np.repeat(self.panel.end[part], counts)
@@ -222,7 +222,7 @@ class Continued:
 def draw_courses(
     calibration: KnownErrors | None, n_samples: int, random_state: Any
 ) -> tuple[KnownErrors, np.ndarray]:
-    """What is known of errors, and which of their courses (n_samples,) are taken."""
+    """The error model, and indices (n_samples,) of error paths; a ValueError without any."""
     if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
         raise ValueError(f"n_samples must be an int of at least 1, got {n_samples!r}.")
     if isinstance(random_state, np.random.Generator):
@@ -234,7 +234,7 @@ def draw_courses(
 
 
 def known_errors(calibration: KnownErrors | None) -> KnownErrors:
-    """What is known of errors; a ValueError if nothing is."""
+    """The error model; a ValueError if there is none."""
     if calibration is None:
         raise ValueError(_UNKNOWN)
     return calibration
@@ -242,31 +242,31 @@ def known_errors(calibration: KnownErrors | None) -> KnownErrors:
 
 _UNKNOWN = (
     "the errors of forecasts are not known: fit again with this version, on series of two rows or "
-    "more; of PolyODEForecaster, ask the forecaster itself."
+    "more; for PolyODEForecaster, ask the forecaster itself."
 )
-_EARLY = "its last observation ({} such times): futures start there; interpolate() tells the past."
+_EARLY = "its last observation ({} such times): futures start there; use interpolate() before it."
 
 
-def _stretches(n_times: int, n_samples: int) -> Iterator[slice]:
-    """Stretches of times at which samples are few enough to be computed at once."""
+def _time_slices(n_times: int, n_samples: int) -> Iterator[slice]:
+    """Slices of times whose samples are few enough to be computed at once."""
     step = max(_MOST_VALUES // n_samples, 1)
     return (slice(start, start + step) for start in range(0, n_times, step))
 
 
 def _at(ahead: Ahead, rows: Any) -> Ahead:
-    """Some of the times, by an index or a slice."""
+    """Select times by an index or a slice."""
     return Ahead(*(column[rows] for column in ahead))
 
 
 def read_until(
     panel: Panel, until: Any, query: Callable[[Any], tuple[np.ndarray, np.ndarray]]
 ) -> np.ndarray:
-    """Time (n_series,) up to which crossings are looked for; `query` reads times of each series."""
+    """Time (n_series,) up to which crossings are looked for; `query` parses query times."""
     refuse_reordered(until, panel, "until")
     given = until
     if pd.api.types.is_list_like(until):
-        given = [list(own) if pd.api.types.is_list_like(own) else [own] for own in until]
-        if [len(own) for own in given] != [1] * panel.n_series:
+        given = [list(t) if pd.api.types.is_list_like(t) else [t] for t in until]
+        if [len(times) for times in given] != [1] * panel.n_series:
             raise ValueError(
                 f"until must be one time, or one for each of the {panel.n_series} series, got "
                 f"{plain_repr(until)}."

@@ -10,22 +10,22 @@ import numpy as np
 
 @dataclass(frozen=True)
 class GridSettings:
-    """At how many times paths are looked at."""
+    """The times at which paths are evaluated."""
 
-    finest: float = 2.0  # points in each typical gap
-    most_even: int = 4000  # points that are even
-    growth: int = 400  # points after these in which the step grows e-fold
-    nearest: tuple[float, ...] = (4.0**-4, 4.0**-3, 4.0**-2, 4.0**-1)  # steps: errors start steep
+    finest: float = 2.0  # points per typical gap
+    most_even: int = 4000  # evenly spaced points, at most
+    growth: int = 400  # later points over which the step grows e-fold
+    nearest: tuple[float, ...] = (4.0**-4, 4.0**-3, 4.0**-2, 4.0**-1)  # steps: errors grow fast
 
 
 SETTINGS = GridSettings()
 
 
 def grid_leads(horizon: float, gap: float, reach: float) -> np.ndarray:
-    """Times (Q,) since the last row at which paths are looked at, the last after some `horizon`.
+    """Times (Q,) since the last row at which paths are evaluated, up to the `horizon` or beyond.
 
-    They are the first ones of a grid that is the same for all horizons: two in each typical gap up
-    to a time `reach`, as far as errors are known, and then ever fewer.
+    They begin a grid that is the same for all horizons: two points per typical gap up to a time
+    `reach`, as far as errors are known, then ever fewer.
     """
     step = gap / SETTINGS.finest
     n_even = int(min(np.ceil(reach / step), SETTINGS.most_even))
@@ -41,7 +41,7 @@ def grid_leads(horizon: float, gap: float, reach: float) -> np.ndarray:
 def first_crossings(leads: np.ndarray, heights: np.ndarray) -> np.ndarray:
     """When each of S paths of heights (Q, S) above a line first reaches it; inf if it does not.
 
-    Paths are straight between their points at the times (Q,).
+    Paths are linear between the times `leads` (Q,).
     """
     beyond = heights >= 0
     first = beyond.argmax(axis=0)
@@ -54,16 +54,16 @@ def first_crossings(leads: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 
 def standard_error(probability: np.ndarray, n_known: np.ndarray) -> np.ndarray:
-    """Standard deviations (n,) of probabilities of which so many independent errors tell.
+    """Standard deviations (n,) of probabilities, estimated from `n_known` independent errors.
 
-    That of a beta distribution, with all probabilities alike beforehand (Laplace's rule).
+    They are those of a beta distribution, from a uniform prior (Laplace's rule).
     """
     a, b = n_known * probability + 1, n_known * (1 - probability) + 1
     return np.sqrt(a * b / (a + b + 1)) / (a + b)
 
 
 class Window(NamedTuple):
-    """What is known of the crossings of n series; times since the last rows."""
+    """Summary of the crossings of n series; times are since the last rows."""
 
     probability: np.ndarray  # (n,): of a crossing up to the horizon
     earliest: np.ndarray  # (n,): all three infinite where they lie beyond the horizon

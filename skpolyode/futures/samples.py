@@ -1,4 +1,4 @@
-"""Sampled futures of series: many courses, each as likely as the others."""
+"""Sampled futures of series: many paths, all equally likely."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SamplePaths:
     Parameters
     ----------
     forecast : Panel
-        What `forecast` returns at the same times: the course that the samples are around.
+        What `forecast` returns at the same times: the centre of the samples.
     samples : float64 ndarray of shape (n_obs, n_samples, n_channels)
-        Values in the rows of `forecast`. Sample k is one course: joint in time and across channels.
+        Values in the rows of `forecast`. Sample k is one path, joint in time and across channels.
 
     See Also
     --------
@@ -52,13 +52,12 @@ class SamplePaths:
     def values(self) -> np.ndarray:
         """Samples of shape (n_series, n_samples, n_times, n_channels).
 
-        Where series were asked at different numbers of times there is no such array: index the
-        paths then, ``paths[i]``.
+        If series have different numbers of times there is no such array: use ``paths[i]``.
         """
         panel = self.forecast
         if len(np.unique(panel.lengths)) > 1:
             raise ValueError(
-                "the series were asked at different numbers of times, which fit in no array: take "
+                "the series have different numbers of times, which do not fit in one array: use "
                 "paths[i], of shape (n_samples, n_times, n_channels), series by series."
             )
         shape = panel.n_series, -1, *self.samples.shape[1:]
@@ -95,7 +94,7 @@ class SamplePaths:
         return {a: self._like(np.quantile(self.samples, a, axis=1)) for a in alpha}
 
     def exceedance(self, threshold: float, direction: str) -> Panel:
-        """Probability of being at a threshold or beyond, at each time.
+        """Probability of being at or beyond a threshold, at each time.
 
         Parameters
         ----------
@@ -112,7 +111,7 @@ class SamplePaths:
         return self._like(self._is_beyond(threshold, direction).mean(axis=1))
 
     def time_beyond(self, threshold: float, direction: str, channel: str | int = 0) -> np.ndarray:
-        """Share of the times at which a sample is at a threshold or beyond; for even times.
+        """Share of the times at which a sample is at or beyond a threshold; for even spacing.
 
         Parameters
         ----------
@@ -127,11 +126,11 @@ class SamplePaths:
         -------
         float64 ndarray of shape (n_series, n_samples)
         """
-        own = self._is_beyond(threshold, direction)[..., channel_at(self.forecast, channel)]
-        return np.add.reduceat(own, self.forecast.offsets[:-1]) / self.forecast.lengths[:, None]
+        beyond = self._is_beyond(threshold, direction)[..., channel_at(self.forecast, channel)]
+        return np.add.reduceat(beyond, self.forecast.offsets[:-1]) / self.forecast.lengths[:, None]
 
     def extremes(self, direction: str, channel: str | int = 0) -> np.ndarray:
-        """Highest or lowest value of each sample at the times that were asked.
+        """Highest or lowest value of each sample over the times of `forecast`.
 
         Parameters
         ----------
@@ -145,11 +144,11 @@ class SamplePaths:
         float64 ndarray of shape (n_series, n_samples)
         """
         most = np.maximum if sign_of(direction) > 0 else np.minimum
-        own = self.samples[..., channel_at(self.forecast, channel)]
-        return most.reduceat(own, self.forecast.offsets[:-1])
+        values = self.samples[..., channel_at(self.forecast, channel)]
+        return most.reduceat(values, self.forecast.offsets[:-1])
 
     def integrals(self) -> np.ndarray:
-        """Integrals (n_series, n_samples, n_channels) of straight lines between the samples."""
+        """Integrals (n_series, n_samples, n_channels) of samples, linear between their times."""
         t, offsets = self.forecast.times, self.forecast.offsets
         self._refuse_unsorted()
         gap = np.diff(t, append=t[-1:])
@@ -158,7 +157,7 @@ class SamplePaths:
         return np.add.reduceat(weights[:, None, None] * self.samples, offsets[:-1])
 
     def integral(self, channel: str | int = 0) -> np.ndarray:
-        """Integral of each sample over the times that were asked, on lines between them.
+        """Integral of each sample over the times of `forecast`, linear between them.
 
         Parameters
         ----------
@@ -173,7 +172,7 @@ class SamplePaths:
         return self.integrals()[..., channel_at(self.forecast, channel)]
 
     def mean(self, channel: str | int = 0) -> np.ndarray:
-        """Mean of each sample in time: its integral over the span of the times that were asked.
+        """Mean of each sample in time: its integral, divided by the span of its times.
 
         Parameters
         ----------
@@ -183,25 +182,25 @@ class SamplePaths:
         Returns
         -------
         float64 ndarray of shape (n_series, n_samples)
-            Of a single time, the value then.
+            For a single time, the value at it.
         """
         t, offsets = self.forecast.times, self.forecast.offsets
         span = (t[offsets[1:] - 1] - t[offsets[:-1]])[:, None]
-        own = self.samples[offsets[:-1], :, channel_at(self.forecast, channel)]
-        return np.where(span > 0, self.integral(channel) / np.where(span > 0, span, 1.0), own)
+        first = self.samples[offsets[:-1], :, channel_at(self.forecast, channel)]
+        return np.where(span > 0, self.integral(channel) / np.where(span > 0, span, 1.0), first)
 
     def total(self, at: Any, channel: str | int = 0, relative_to: str | None = None) -> np.ndarray:
-        """Sum of each sample at some times, such as of the loads of 24 hours.
+        """Sum of each sample over given times, such as the load over 24 hours.
 
         Parameters
         ----------
         at : array-like of shape (Q,) or list of such
-            Times within those that were asked, for all series or for each, as these are; between
-            two of them a sample is a line.
+            Times within the range of those of `forecast`, for all series or for each; samples are
+            linear between their times.
         channel : str or int, default=0
             By name or position.
         relative_to : {"start", "end"} or None, default=None
-            What they count from: the first or the last of the times that were asked.
+            What `at` counts from: the first or the last time of each series of `forecast`.
 
         Returns
         -------
@@ -210,29 +209,29 @@ class SamplePaths:
         Raises
         ------
         ValueError
-            If a time is outside of those that were asked.
+            If a time is outside the range of those of `forecast`.
         """
         self._refuse_unsorted()
         panel, j = self.forecast, channel_at(self.forecast, channel)
         flat, offsets = query_times(panel, at, relative_to)
         found = np.empty((len(self), self.samples.shape[1]))
         for k in range(len(self)):
-            own, t = slice(*panel.offsets[k : k + 2]), flat[slice(*offsets[k : k + 2])]
-            known = panel.times[own]
+            rows, t = slice(*panel.offsets[k : k + 2]), flat[slice(*offsets[k : k + 2])]
+            known = panel.times[rows]
             if t.min() < known[0] or t.max() > known[-1]:
                 raise ValueError(
-                    f"series {plain_repr(panel.ids[k])}: total() adds values within the times that "
-                    "were asked: ask sample_paths for a longer stretch, or for fewer times here."
+                    f"series {plain_repr(panel.ids[k])}: total() needs times within those of the "
+                    "samples: give sample_paths times over a longer range, or total() fewer."
                 )
             weights = [np.interp(t, known, unit) for unit in np.eye(len(known))]
-            found[k] = np.sum(weights, axis=1) @ self.samples[own, :, j]
+            found[k] = np.sum(weights, axis=1) @ self.samples[rows, :, j]
         return found
 
     def _refuse_unsorted(self) -> None:
         t, offsets = self.forecast.times, self.forecast.offsets
         if (np.diff(t) < 0)[~np.isin(np.arange(1, len(t)), offsets)].any():
             raise ValueError(
-                "mean, integral and total need times that rise: give sample_paths sorted times."
+                "mean, integral and total need increasing times: give sample_paths sorted times."
             )
 
     def _is_beyond(self, threshold: float, direction: str) -> np.ndarray:
@@ -252,7 +251,7 @@ def sign_of(direction: str) -> float:
 
 
 def check_line(threshold: object) -> None:
-    """Refuse a line that is not one number."""
+    """Raise an error unless the line is one number."""
     if not isinstance(threshold, Real) or isinstance(threshold, bool):
         raise TypeError(f"threshold must be one number, got {threshold!r}.")
     if np.isnan(threshold):

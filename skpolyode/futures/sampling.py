@@ -1,4 +1,4 @@
-"""Estimators that know how far off their forecasts may be, and answer questions by that."""
+"""Estimators with an error model of their forecasts: quantiles, samples and crossings."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from skpolyode.panel.select import observed_part, observed_series
 
 
 class SamplesFutures:
-    """Mixin of estimators: quantiles and samples of futures, and when these cross a line."""
+    """Mixin of estimators: quantiles and samples of futures, and times of crossings."""
 
     def _forecasting(self) -> Any:
-        """What forecasts, with the `units`, `filters` and `calibration` of a `ModelEmbedder`."""
+        """The embedder, with `units`, `filters` and `calibration` as in a `ModelEmbedder`."""
         raise NotImplementedError
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Forecasts at times (Q,) from the last rows on, of series whose rows are all observed."""
+        """Forecasts at times (Q,) after the last rows; each row holds an observation."""
         raise NotImplementedError
 
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
@@ -48,7 +48,7 @@ class SamplesFutures:
         *,
         inputs: Any = None,
     ) -> dict[float, Panel]:
-        """Quantiles of forecasts, calibrated by a backtest of series that did not train the model.
+        """Quantiles of forecasts, calibrated by a backtest on series that did not train the model.
 
         Parameters
         ----------
@@ -66,8 +66,8 @@ class SamplesFutures:
         Returns
         -------
         dict of float to Panel
-            For each probability the quantile of all channels at these times. That of 0.5 is
-            `forecast`; the others lie symmetrically around it.
+            For each probability, the quantile of all channels at these times. The median is
+            `forecast`; the other quantiles lie symmetrically around it.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class SamplesFutures:
         panel = self._continued_panel(X, inputs)
         flat, offsets = query_times(panel, times, relative_to)
         found = self._quantiles(panel, flat, offsets, alpha)
-        return {a: panel.like(flat, own, offsets) for a, own in zip(alpha, found, strict=True)}
+        return {a: panel.like(flat, x, offsets) for a, x in zip(alpha, found, strict=True)}
 
     def forecast_interval(
         self,
@@ -89,7 +89,7 @@ class SamplesFutures:
         *,
         inputs: Any = None,
     ) -> tuple[Panel, Panel]:
-        """Intervals around forecasts, calibrated as quantiles are, wider for volatile series.
+        """Intervals around forecasts, calibrated like quantiles, wider for volatile series.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class SamplesFutures:
         times : array-like of shape (Q,) or list of such
             Times, as in `forecast`.
         coverage : float, default=0.9
-            Probability of the interval, between 0 and 1. Raise it for wider ones.
+            Probability of the interval, between 0 and 1.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
@@ -139,12 +139,12 @@ class SamplesFutures:
         random_state: Any = None,
         inputs: Any = None,
     ) -> SamplePaths:
-        """Sample futures of series: whole courses, joint in time and across channels.
+        """Sample futures of series: whole paths, joint in time and across channels.
 
-        A course is the forecast and a whole path of errors, as a backtest of series that did not
-        train the model has made them. At each time, as many courses are inside each interval as
-        its probability says. The same paths are drawn for each series, so that an answer does not
-        depend on the other series in `X`.
+        A sample is the forecast plus a whole path of errors, taken from a backtest on series that
+        did not train the model. At each time, the share of samples inside an interval is its
+        probability. The same error paths are drawn for each series, so that results do not depend
+        on the other series in `X`.
 
         Parameters
         ----------
@@ -155,9 +155,9 @@ class SamplesFutures:
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
         n_samples : int, default=200
-            Number of courses. At most 500 different error paths are known.
+            Number of samples. At most 500 different error paths are known.
         random_state : int, RandomState, Generator or None, default=None
-            Draws the courses.
+            Draws the error paths.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
             Inputs, as in `forecast`.
 
@@ -188,11 +188,11 @@ class SamplesFutures:
         random_state: Any = 0,
         inputs: Any = None,
     ) -> pd.DataFrame:
-        """When series will first reach a line, and how sure that is.
+        """When series will first reach a line, and how probable that is.
 
-        Sampled courses are followed from the last observation on, on a grid finer than the gaps of
-        the series of `fit`, with straight lines between. The grid is the same for all series and
-        however far one looks: the later `until` is, the more have crossed.
+        Samples are followed from the last observation on, on a grid finer than the gaps of the
+        series of `fit`, and are linear between its points. The grid is the same for all series and
+        for each `until`: the probability cannot fall if `until` is later.
 
         Parameters
         ----------
@@ -209,13 +209,13 @@ class SamplesFutures:
         channel : str, int or None, default=None
             Which channel, by name or position. None: the only one.
         direction : {"above", "below"}, default="above"
-            From where on the line is crossed.
+            The side of the line that counts as crossed.
         coverage : float, default=0.9
             Probability of the window from the earliest to the latest time.
         n_samples : int, default=500
-            Number of sampled courses.
+            Number of samples.
         random_state : int, RandomState, Generator or None, default=0
-            Draws the courses.
+            Draws the error paths.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
             Inputs, as in `forecast`.
 
@@ -224,25 +224,25 @@ class SamplesFutures:
         DataFrame
             One row for each series in the order of `X`, with its id as the index, and no NaN:
 
-            - ``status``: "already" if the last observation, without noise, is at the line or past
-              it, "crosses" if the series more likely crosses than not, or "censored": more likely
-              it does not, up to `until`.
-            - ``probability`` of a crossing up to `until`; 1 where it has crossed already.
-            - ``standard_error`` of the probability, from how many errors of the backtest do not
-              overlap in time; 0 where it has crossed already. From one series it is large. It does
-              not know how far off the model is: true probabilities are within two of it for four
-              fifths of the series, not for nineteen twentieths.
-            - ``earliest``, ``median`` and ``latest`` time, of the type of the series' times. What
-              lies after `until` is `until`. Of what has crossed already, the last observation.
+            - ``status``: "already" if the last observation, without noise, is at or beyond the
+              line; "crosses" if a crossing up to `until` is more likely than not; "censored"
+              otherwise.
+            - ``probability`` of a crossing up to `until`; 1 if it has crossed already.
+            - ``standard_error`` of the probability, from the number of backtest errors that do not
+              overlap in time; 0 if it has crossed already. It is large after a fit to one series.
+              It leaves out errors of the model: true probabilities are within two standard
+              errors for 80 % of the series, not for 95 %.
+            - ``earliest``, ``median`` and ``latest`` time, of the type of the series' times. Times
+              after `until` are set to `until`. If it has crossed already, the last observation.
 
-            ``table.sort_values("earliest")`` lists first what is due first.
+            Sort by "earliest" to see what is due first.
 
         Raises
         ------
         ValueError
             If `until` is not after the last observation of a series, a series has none, the line is
-            far from all values of the channel, the channel or the direction is not known, or the
-            errors of forecasts are not.
+            far from all values of the channel, the channel or the direction is not valid, or the
+            errors of forecasts are not known.
         """
         series = self._futures(partial(self._continued_panel, X, inputs), n_samples, random_state)
         query = partial(query_times, series.panel, relative_to=relative_to)
@@ -252,7 +252,7 @@ class SamplesFutures:
     def _quantiles(
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> list[np.ndarray]:
-        """Quantiles (Q, D) of each probability; NaN of series without any observation."""
+        """Quantiles (Q, D) for each probability; NaN for series without any observation."""
         known, counts = observed_series(panel), np.diff(offsets)
         found = np.full((len(alpha), len(times), panel.n_channels), np.nan)
         if known.any():
@@ -263,7 +263,7 @@ class SamplesFutures:
         return list(found)
 
     def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:
-        """The series that are read, to be continued on drawn courses."""
+        """The series that `read` returns, to be continued with drawn error paths."""
         known = draw_courses(self._forecasting().calibration, n_samples, random_state)
         return self._continuing(self._observed(read()), *known)
 
@@ -274,7 +274,7 @@ class SamplesFutures:
         return Continued(panel, *known, lambda part, *asked: self._outlook(panel[part], *asked))
 
     def _observed(self, panel: Panel) -> Panel:
-        """The series, without rows that hold no observation."""
+        """The series, without empty rows; a ValueError for one without any observation."""
         known = observed_series(panel)
         if not known.all():
             first, n_empty = plain_repr(panel.ids[np.argmin(known)]), int((~known).sum())

@@ -1,10 +1,10 @@
-"""One head over all ages of a series: answers along time, each from what was known then.
+"""One head for series of all ages: predictions along time, each from the observations so far.
 
-It learns from the features of each series at several cuts, as many of each, so that series count
-alike. The time since the first observation, the age, is one more feature.
+The head is trained on the features of each series at several cuts. All series have the same number
+of cuts and so count equally. The age, the time since the first observation, is one more feature.
 
-A cut has the weight of its series, not a share of it: support vectors with an eighth of the weight
-are too smooth (GunPoint, HiPPO: an accuracy of 0.71 on whole series, and of 0.91 with the weight).
+Each cut has the full weight of its series. With an eighth of it, support vectors are too smooth
+(GunPoint, HiPPO: accuracy on whole series 0.71, against 0.91 with the full weight).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.select import observed_part, series_chunks, take
 from skpolyode.transformers.input import read_panel
 
-_CHUNK = 200_000  # rows of cut series that are embedded together
+_CHUNK = 200_000  # rows of cut series per call of the transformer
 
 
 def follows_ages(estimator: AgedEstimator) -> bool:
-    """Whether there is a head over all ages; an AttributeError says how to get one."""
+    """Whether there is a head for all ages; an AttributeError says how to get one."""
     if not estimator.n_cuts:
         raise AttributeError(
             f"answers along time need a head that knows series of all ages: fit "
@@ -40,9 +40,9 @@ def follows_ages(estimator: AgedEstimator) -> bool:
 
 
 class AgedEstimator(HeadEstimator):
-    """Base of estimators whose answers can be followed along time."""
+    """Base of estimators that can predict along time."""
 
-    _ages: AgedEstimator  # as this one, but for a head that reads one feature more: the age
+    _ages: AgedEstimator  # a copy whose head also reads the age
     _age_unit: float
     _is_aged = False
 
@@ -59,7 +59,7 @@ class AgedEstimator(HeadEstimator):
         if not self.n_cuts:
             return
         n_series, n_cuts = panel.n_series, self.n_cuts
-        # One cut at random in each stretch of the duration, the last one at the end.
+        # One random cut in each of `n_cuts` equal parts of the duration; the last is at the end.
         share = (np.arange(n_cuts) + rng.uniform(size=(n_series, n_cuts))) / n_cuts
         times = panel.start[:, None] + share * (panel.end - panel.start)[:, None]
         times[:, -1] = panel.end
@@ -68,7 +68,7 @@ class AgedEstimator(HeadEstimator):
         age = panel.elapsed[stop - 1]
         ages = copy(self)
         ages._is_aged = True
-        each = None if weights is None else weights[series]  # as many cuts of each series
+        each = None if weights is None else weights[series]  # all series have as many cuts
         centre = np.average(age, weights=each)
         ages._age_unit = float(np.sqrt(np.average((age - centre) ** 2, weights=each))) or 1.0
         Z, target = ages._aged(panel, series, stop), target[series]
@@ -80,7 +80,7 @@ class AgedEstimator(HeadEstimator):
         self._ages = ages
 
     def _aged(self, panel: Panel, series: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """Features (Q, F + 1) of some series, each cut before a row, and their ages."""
+        """Features (Q, F + 1) of series (Q,) cut before rows `stop` (Q,); the last is the age."""
         start = panel.offsets[series]
         parts = [
             self.feature_transformer_.transform(take(panel, series[k], start[k], stop[k]))
@@ -94,7 +94,7 @@ class AgedEstimator(HeadEstimator):
     def _along(
         self, X: Any, times: Any, relative_to: str | None, default: np.ndarray, names: Sequence[str]
     ) -> Panel:
-        """Panel of answers at times of series; `default` (1, K) before the first observation."""
+        """Panel of predictions at times; `default` (1, K) before the first observation."""
         if hasattr(X, "outline"):
             return self._of_stream(X, times, names)
         panel = observed_part(read_panel(self, X, reset=False))
@@ -104,14 +104,14 @@ class AgedEstimator(HeadEstimator):
         stop, series = _rows_until(panel, flat, offsets), series_index(offsets)
         begun = stop > panel.offsets[series]
         values = np.repeat(default, len(flat), axis=0)
-        if begun.any():  # between two observations the answer stays: each is computed once
+        if begun.any():  # constant between observations: compute each once
             known, first, place = np.unique(stop[begun], return_index=True, return_inverse=True)
             Z = self._ages._aged(panel, series[begun][first], known)
             values[begun] = self._ages._answer(Z).reshape(len(Z), -1)[place]
         return _with_channels(panel, names).like(flat, values, offsets)
 
     def _of_stream(self, stream: Any, times: Any, names: Sequence[str]) -> Panel:
-        """Answers for the series of a stream, each at its last observation."""
+        """Predictions for the series of a stream, each at its last observation."""
         if times is not None or self.features_ != "coefficients":
             raise ValueError(
                 "a stream knows the embedding of its series at their last observations: leave "
@@ -128,12 +128,12 @@ class AgedEstimator(HeadEstimator):
 
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """First row (Q,) after each of the times of series, of all rows of the panel."""
+    """Position (Q,) in the panel of the first row after each time."""
     return rows_until(panel.times, panel.offsets, times, offsets) + 1
 
 
 def _with_channels(panel: Panel, names: Sequence[str]) -> Panel:
-    """The series without rows, and with other channels."""
+    """The series without rows, with channels `names`."""
     rows = panel.without_rows().rows
     cells = np.empty((0, len(names)))
     named = {"channel_names": tuple(names), "has_channel_names": True}

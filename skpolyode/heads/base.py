@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: the choice of features, and a head on them.
+"""Common base of classifier and regressor: the choice of features, and a head on them.
 
 Features do not depend on the targets. Hence the transformer is trained once, on all series, and
 only the heads are trained in each fold.
@@ -41,8 +41,8 @@ from skpolyode.transformers.input import (
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import check_names, local_random_state
 
-# With a few dozen series, one deal of folds decides by luck (ArrowHead, 36 series: an accuracy of
-# .75 to .89). Folds are dealt again until MANY_SERIES tests were made, but at most so often.
+# With a few dozen series, the score depends on the split (ArrowHead, 36 series: accuracies of 0.75
+# to 0.89). The split is repeated until MANY_SERIES predictions are tested, but at most this often.
 _MOST_DEALS = 5
 
 
@@ -52,7 +52,7 @@ class HeadEstimator(SeriesEstimator):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "transformer": [HasMethods(["fit", "transform"]), None],
         "features": [StrOptions({"auto", *FEATURES})],
-        "head": [HasMethods(["fit"]), None],  # some have `predict` once they are fitted
+        "head": [HasMethods(["fit"]), None],  # `predict` may exist only after fitting
         "cv": [Interval(Integral, 2, None, closed="left")],
         "scoring": [StrOptions({*get_scorer_names()}), callable, None],
         "n_cuts": [Interval(Integral, 0, None, closed="left")],
@@ -90,18 +90,18 @@ class HeadEstimator(SeriesEstimator):
         X : Panel, list of (times, values), list of DataFrames, or array
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format. Static
             covariates of a Panel become features, too. Series without any observation (a Panel can
-            hold such) are left out.
+            hold them) are left out.
         y : array-like of shape (n_series,), default=None
-            What to predict, in the order of the series; it has to be given. For several targets,
+            Targets in the order of the series; required. For several targets per series,
             put a `FrozenEstimator` of a fitted transformer into this estimator, and this into a
             `MultiOutputClassifier` or `MultiOutputRegressor` of scikit-learn.
         groups : array-like of shape (n_series,) or None, default=None
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together in training.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            Weight of each series, for the head and what is learned beside it; scores of
-            cross-validation are not weighted, nor is the training of the transformer. A series of
-            weight 0 changes nothing. None: equal weights.
+            Weight of each series, for the head, its calibration and the default prediction. Neither
+            cross-validated scores nor the training of the transformer are weighted. A series of
+            weight 0 has no effect. None: equal weights.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class HeadEstimator(SeriesEstimator):
         Warns
         -----
         UserWarning
-            If MiniRocket is asked for, and numba or sktime is not installed.
+            If features "path" are tried and numba or sktime is not installed.
         """
         self._validate_params()
         with unchanged_by_errors(self):
@@ -136,11 +136,11 @@ class HeadEstimator(SeriesEstimator):
             seed = int(rng.randint(2**31 - 1))
             kinds = self._fit_transformer(panel, labels, seed)
             weights = series_weights(target, weights, getattr(self, "class_weight", None))
-            if weights is not None and not (counted := weights > 0).all():  # of a class
+            if weights is not None and not (counted := weights > 0).all():  # a class of weight 0
                 panel, target, labels, weights = _at(counted, panel, target, labels, weights)
             self._learn_default(target, weights)
             classifies = is_classifier(self)
-            # R² is defined for two series and more, hence the least size of a test part.
+            # R² needs at least two series in each test part.
             n_folds = self.cv if classifies else min(self.cv, len(target) // 2)
             n_deals = int(np.clip(np.ceil(MANY_SERIES / len(target)), 1, _MOST_DEALS))
             deals = [
@@ -165,21 +165,21 @@ class HeadEstimator(SeriesEstimator):
         if max(np.asarray(y).shape[1:], default=1) > 1:
             kind = "Classifier" if is_classifier(self) else "Regressor"
             raise ValueError(
-                f"y holds several targets, of which a PolyODE{kind} takes one: fit "
+                f"y holds several targets, but PolyODE{kind} takes one: fit "
                 f"sklearn.multioutput.MultiOutput{kind} with PolyODE{kind}(FrozenEstimator("
                 "transformer)), on a transformer that is fitted."
             )
 
     @abstractmethod
     def _read_target(self, y: Any, known: np.ndarray) -> np.ndarray:
-        """Check the targets and return an array (B,); only some series are `known` to a head."""
+        """Check the targets and return an array (B,); a head sees only the `known` series (B,)."""
 
     @abstractmethod
     def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:
-        """Set `_default` from the targets of the series that count."""
+        """Set `_default` from the targets of the series with a positive weight."""
 
     def _fit_transformer(self, panel: Panel, groups: np.ndarray | None, seed: int) -> list[str]:
-        """Train the transformer unless it is trained; return the kinds of features to compare."""
+        """Train the transformer unless it is frozen; return the kinds of features to compare."""
         transformer = PolyODETransformer() if self.transformer is None else clone(self.transformer)
         is_trained = isinstance(transformer, FrozenEstimator)
         transformer = transformer.estimator if is_trained else transformer
@@ -217,8 +217,8 @@ class HeadEstimator(SeriesEstimator):
         seed: int,
         weights: np.ndarray | None,
     ) -> tuple[Any, np.ndarray]:
-        """The best head, not fitted, and its features (B, F); its name and scores are kept."""
-        # Here, since `import skpolyode` would take longer.
+        """Return the best head, unfitted, and its features (B, F); set their name and scores."""
+        # Imported here to keep `import skpolyode` fast.
         from sklearn.model_selection import cross_val_score
         from sklearn.pipeline import make_union
 
@@ -232,11 +232,11 @@ class HeadEstimator(SeriesEstimator):
             heads = self._heads(kind, target, seed)
             scores, compared = [0.0], len(kinds) + len(heads) > 2 and len(folds) > 0
             if compared:
-                told = [fit_parameters(head, weights) or None for head in heads]
-                pairs = zip(heads, told, strict=True)
+                params = [fit_parameters(head, weights) or None for head in heads]
+                pairs = zip(heads, params, strict=True)
                 each = [
-                    cross_val_score(self._as_scored(h), Z, target, params=own, **options)
-                    for h, own in pairs
+                    cross_val_score(self._as_scored(h), Z, target, params=p, **options)
+                    for h, p in pairs
                 ]
                 scores = [float(np.mean(one)) for one in each]
                 self.cv_scores_[kind] = max(scores)
@@ -246,7 +246,7 @@ class HeadEstimator(SeriesEstimator):
                     f"features={kind!r}: choose another scoring, or fewer folds by cv, so that it "
                     "is defined on each of them."
                 )
-            # With equal scores, but for rounding, the first kind is taken.
+            # If scores are equal up to rounding, take the first kind.
             if max(scores) > best + np.sqrt(np.finfo(np.float64).eps):
                 best, self.features_ = max(scores), kind
                 self.feature_transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
@@ -259,17 +259,17 @@ class HeadEstimator(SeriesEstimator):
         return FEATURES[kind].heads(is_classifier(self), len(target), seed)
 
     def _as_scored(self, head: Any) -> Any:
-        """A head that is not fitted, as `scoring` reads it."""
+        """An unfitted head with the methods that `scoring` calls."""
         return head
 
     def _calibrate(
         self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
     ) -> None:
-        """Learn from the features (B, F) of the head how sure its predictions are."""
+        """Calibrate the predictions of the head, from its features `Z` (B, F)."""
 
     @abstractmethod
-    def _fit_ages(self, head: Any, panel: Panel, target: np.ndarray, *told: Any) -> None:
-        """Fit the head over all ages, if one is asked for."""
+    def _fit_ages(self, head: Any, panel: Panel, target: np.ndarray, *args: Any) -> None:
+        """Fit the head for all ages if `n_cuts` is positive."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the target of each series.
@@ -282,7 +282,7 @@ class HeadEstimator(SeriesEstimator):
         Returns
         -------
         ndarray of shape (n_series,)
-            For a series without any observation (a Panel can hold such), the most frequent class
+            For a series without any observation (a Panel can hold them), the most frequent class
             of `fit` or the mean of its targets.
         """
         check_is_fitted(self)
@@ -291,7 +291,7 @@ class HeadEstimator(SeriesEstimator):
     def _predict_each(
         self, X: Any, predict: Callable[[np.ndarray], np.ndarray], default: np.ndarray
     ) -> np.ndarray:
-        """Predictions from features (B, F); `default` (1, ...) without any observation."""
+        """Predictions (n_series, ...); `default` (1, ...) for series without any observation."""
         panel = read_panel(self, X, reset=False)
         known = observed_series(panel)
         answers = np.repeat(default, panel.n_series, axis=0)
@@ -313,7 +313,7 @@ class HeadEstimator(SeriesEstimator):
         return self.transformer_.scaler_
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the parameters in one file without any code, before `fit`; later use joblib.
+        """Save the parameters of an unfitted estimator in one file without code.
 
         Parameters
         ----------
@@ -324,7 +324,7 @@ class HeadEstimator(SeriesEstimator):
         Raises
         ------
         TypeError
-            If the estimator is fitted, or a file cannot hold the type of a parameter.
+            If the estimator is fitted (use joblib), or a file cannot hold the type of a parameter.
         """
         if hasattr(self, "transformer_"):
             raise TypeError(
@@ -335,5 +335,5 @@ class HeadEstimator(SeriesEstimator):
 
 
 def _at(kept: np.ndarray, *entries: Any) -> list[Any]:
-    """The entries of some series; None where there are none."""
+    """The entries of the series `kept`; None stays None."""
     return [None if each is None else each[kept] for each in entries]

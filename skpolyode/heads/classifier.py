@@ -20,7 +20,7 @@ from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.parameters import check_names
 
-_FOLDS = 5  # of the temperature of a head that competes
+_FOLDS = 5  # for the temperature of a competing head
 
 
 @register_estimator
@@ -59,17 +59,17 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
         Number of folds. Classes are spread evenly over them; the only member of a class is in all
         training parts. With fewer than 200 series the split is repeated, at most five times.
     scoring : str, callable or None, default=None
-        What cross-validation compares, as in scikit-learn's searches. None: accuracy. Choose
+        The score to compare, as in scikit-learn's searches. None: accuracy. Choose
         "roc_auc" or "balanced_accuracy" if one class is rare. A scoring that reads probabilities
         gets those of `predict_proba`.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as of scikit-learn's classifiers, for the head. "balanced": all
+        Weights of the classes for the head, as in scikit-learn's classifiers. "balanced": all
         classes have the same total weight. None: all series have the same weight. A class of
         weight 0 has a probability of 0.
     n_cuts : int, default=0
-        Number of ages at which `predict_proba_path` learns from each series, with the weight of one
-        series together: a cut at random in each stretch of it, and the whole. 8 serves well; the
-        time to fit the head grows with it. 0: no such path.
+        Number of cuts of each series that `predict_proba_path` is trained on: random ones, and the
+        whole series. Each has the weight of the series. 8 works well; more take longer to fit.
+        0: `predict_proba_path` is not available.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, the folds and the heads. None keeps the transformer's own seed.
 
@@ -83,9 +83,9 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
     features_ : str
         The kind of features that was chosen.
     cv_scores_ : dict of str to float
-        Cross-validated score of each kind of features, with its best head: of "coefficients", whose
-        default heads are three, a maximum of three, and slightly too good. Empty if there was
-        nothing to choose, or no class had two series.
+        Cross-validated score of each kind of features. With several default heads it is that of
+        the best one, and slightly too high. Empty if there was nothing to choose, or no class had
+        two series.
     transformer_ : transformer
         The fitted transformer.
     feature_transformer_ : transformer
@@ -102,35 +102,35 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
 
     See Also
     --------
-    PolyODERegressor : The same for numbers.
-    Resampler : The grid of "path", for a pipeline of your own.
+    PolyODERegressor : The same for numeric targets.
+    Resampler : The grid of "path", for custom pipelines.
 
     Notes
     -----
     No kind of features reads the labels. Hence the transformer is trained once, on all series, and
-    not in each fold. The scores of "auto" serve to choose and are slightly optimistic: to estimate
+    not in each fold. The scores that "auto" compares are slightly optimistic: to estimate
     the error of the whole classifier, cross-validate it.
 
     The grid of "path" starts at each series' first observation, has about one point for each
-    typical gap (32 to 512 points), and ends where the longest series does; shorter series are
+    typical gap (32 to 512 points), and covers the duration of the longest series; shorter ones are
     continued by their forecast. Without numba or sktime, features="path" are the values of the
     path, and the head is that of "coefficients".
 
-    Choose "clock" if what decides happened at a certain time, such as an hour of the day or a week
-    since admission. The embedding looks back from the end of a series, and cannot tell when that
-    was. Its grid has 32 to 128 points from the earliest to the latest observation of `fit`. In
-    "auto" it competes where series do not all end at the same time, and most of them fill at least
-    half of the time that all of them span: dates of series that begin years apart are no clock. It
-    takes one more path through each series, and one more round of cross-validation.
+    Choose "clock" if the class depends on values at a certain time, such as an hour of the day or a
+    week since admission. The embedding looks back from the end of a series and does not know when
+    that was. The grid has 32 to 128 points from the earliest to the latest observation of `fit`.
+    "auto" tries it if series end at different times and the median duration is at least half of
+    the time that all series span: series that begin years apart have no common clock. It takes one
+    more path through each series, and one more round of cross-validation.
 
     Support vectors and ridge regression give scores, not probabilities. One temperature T turns
     the scores s of a series into probabilities, softmax(s / T); it minimizes the log loss on folds
-    that the head has not seen [1]_. It does not change which class comes first. Probabilities of
-    heads with `predict_proba` (trees, logistic regression) are returned as they are.
+    that the head has not seen [1]_. It does not change which class is most probable. Probabilities
+    of heads with `predict_proba` (trees, logistic regression) are returned as they are.
 
     Boosted trees compete from 200 series on. The time of support vectors grows with the square of
     the number of series, and ridge regression on 10 000 features needs 80 kB of memory a series:
-    beyond some ten thousand series pass a `head` that scales.
+    beyond about ten thousand series pass a `head` that scales.
 
     References
     ----------
@@ -200,10 +200,10 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
     ) -> None:
         self.temperature_ = 1.0
         is_sure = hasattr(self.head_, "predict_proba")
-        # Cuts of a series are alike: a head that takes them for many series is too sure.
+        # Cuts of one series are similar; a head that counts each as a series is overconfident.
         if self._is_aged if is_sure else hasattr(self.head_, "decision_function"):
-            told = fit_parameters(self.head_, weights)
-            self.temperature_ = _temperature_of(self.head_, Z, target, folds, told)
+            params = fit_parameters(self.head_, weights)
+            self.temperature_ = _temperature_of(self.head_, Z, target, folds, params)
 
     def _as_scored(self, head: Any) -> Any:
         if self.scoring is None or hasattr(head, "predict_proba"):
@@ -232,7 +232,7 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
             known = self.head_.predict_proba(Z)
         else:
             known = probabilities(_scores(self.head_, Z), self.temperature_)
-        answers = np.zeros((len(Z), len(self.classes_)))  # of classes of weight 0
+        answers = np.zeros((len(Z), len(self.classes_)))  # 0 for classes of weight 0
         answers[:, self.class_prior_ > 0] = known
         return answers
 
@@ -256,17 +256,17 @@ class PolyODEClassifier(ClassifierMixin, AgedClassifier):
 
 
 class _WithProbabilities(ClassifierMixin, BaseEstimator):
-    """A head that gives scores, with the probabilities that some scorings read.
+    """A head with `decision_function`, for scorings that call `predict_proba`.
 
-    They are made as those of `PolyODEClassifier`, and only where they are asked for.
+    Probabilities are calibrated as in `PolyODEClassifier`, each time they are needed.
     """
 
     def __init__(self, head: Any) -> None:
         self.head = head
 
-    def fit(self, Z: np.ndarray, target: np.ndarray, **told: Any) -> Self:
-        """Fit the head; `told` has weights under the name that it takes."""
-        self.head_, self._given = clone(self.head).fit(Z, target, **told), (Z, target, told)
+    def fit(self, Z: np.ndarray, target: np.ndarray, **params: Any) -> Self:
+        """Fit the head; `params` holds the weights, if any, under the head's names for them."""
+        self.head_, self._given = clone(self.head).fit(Z, target, **params), (Z, target, params)
         self.classes_ = np.unique(target)
         return self
 
@@ -280,22 +280,22 @@ class _WithProbabilities(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, Z: np.ndarray) -> np.ndarray:
         """Probabilities (B, K)."""
-        known, target, told = self._given
+        known, target, params = self._given
         folds = spread_folds(target, _FOLDS, np.random.RandomState(0), keep_single=True)
-        temperature = _temperature_of(self.head_, known, target, folds, told)
+        temperature = _temperature_of(self.head_, known, target, folds, params)
         return probabilities(self.decision_function(Z), temperature)
 
 
 def _temperature_of(
-    head: Any, Z: np.ndarray, target: np.ndarray, folds: list[Fold], told: dict[str, np.ndarray]
+    head: Any, Z: np.ndarray, target: np.ndarray, folds: list[Fold], params: dict[str, np.ndarray]
 ) -> float:
-    """Temperature of the scores of clones of a head, of series that these have not seen."""
+    """Temperature of a head, from scores of its clones on series they were not fitted to."""
     if not folds:
         return 1.0
-    scores, each = [], next(iter(told.values()), None)
+    scores, each = [], next(iter(params.values()), None)
     for train, test in folds:
-        own = {name: weights[train] for name, weights in told.items()}
-        scores.append(_scores(clone(head).fit(Z[train], target[train], **own), Z[test]))
+        part = {name: weights[train] for name, weights in params.items()}
+        scores.append(_scores(clone(head).fit(Z[train], target[train], **part), Z[test]))
     tested = np.concatenate([test for _, test in folds])
     label = np.searchsorted(np.unique(target), target[tested])
     return fit_temperature(np.concatenate(scores), label, None if each is None else each[tested])
@@ -310,16 +310,16 @@ def _scores(head: Any, Z: np.ndarray) -> np.ndarray:
 
 def probabilities(scores: np.ndarray, temperature: float) -> np.ndarray:
     """Probabilities (B, K) from scores (B, K), or from scores (B,) of the second of two classes."""
-    return softmax(_of_each_class(scores) / temperature, axis=1)
+    return softmax(_class_scores(scores) / temperature, axis=1)
 
 
 def fit_temperature(
     scores: np.ndarray, label: np.ndarray, weights: np.ndarray | None = None
 ) -> float:
-    """Temperature with the least log loss on series that the head has not seen.
+    """Temperature that minimises the log loss on series that the head has not seen.
 
     As in Platt's scaling, the targets are not exactly 0 and 1 but depend on the number of series:
-    otherwise the temperature of scores without an error would be zero.
+    otherwise scores without any error would give a temperature of zero.
 
     Parameters
     ----------
@@ -328,13 +328,13 @@ def fit_temperature(
     label : int ndarray of shape (n_series,)
         Index of the class of each series.
     weights : float64 ndarray of shape (n_series,) or None, default=None
-        How much each series counts. None: all the same.
+        Weight of each series. None: equal weights.
 
     Returns
     -------
     float
     """
-    scores = _of_each_class(scores)
+    scores = _class_scores(scores)
     n_series, n_classes = scores.shape
     target = np.full(scores.shape, 1 / (n_series + n_classes))
     target[np.arange(n_series), label] += n_series / (n_series + n_classes)
@@ -347,5 +347,5 @@ def fit_temperature(
     return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))
 
 
-def _of_each_class(scores: np.ndarray) -> np.ndarray:
+def _class_scores(scores: np.ndarray) -> np.ndarray:
     return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])

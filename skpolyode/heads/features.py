@@ -19,21 +19,21 @@ from skpolyode.transformers import Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
 
 MANY_SERIES = 200
-"""From this number of series on, boosted trees compete and one deal of folds is enough."""
+"""From this number of series on, boosted trees compete and one split into folds is enough."""
 
 N_TREES = 200
-"""Of a forest on summary statistics."""
+"""Number of trees of a forest on summary statistics."""
 
-# Fewest and most points of grids: of "path" MiniRocket needs 9, of "clock" each is a feature.
+# Fewest and most grid points: MiniRocket on "path" needs 9; each point of "clock" is a feature.
 _PATH_POINTS, _CLOCK_POINTS = (32, 512), (32, 128)
 
 
 class FeatureKind(NamedTuple):
-    """How features of one kind are made from a transformer, and what learns from them.
+    """How one kind of features is computed from a transformer, and its default heads.
 
-    `transformer(fitted, panel, seed)` returns a transformer that is not fitted, around one
-    that is. `heads(classifies, n_series, seed)` returns the heads that compete,
-    classifiers or regressors, the default one first. `suits(panel)` says whether they compete.
+    `transformer(fitted, panel, seed)` returns an unfitted transformer that wraps a fitted one.
+    `heads(classifies, n_series, seed)` returns the competing heads, classifiers or regressors, the
+    default one first. `suits(panel)` returns whether "auto" tries this kind.
     """
 
     transformer: Callable[[SeriesTransformer, Panel, int], Any]
@@ -48,7 +48,7 @@ def without_static(panel: Panel) -> Panel:
     return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
 
 
-# Heads and pipelines are imported where they are made: otherwise `import skpolyode` would take a
+# Heads and pipelines are imported where they are used: `import skpolyode` would otherwise take a
 # fifth longer.
 
 
@@ -56,14 +56,14 @@ def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[Any]:
     from sklearn.svm import SVC, SVR
 
     strengths = (10.0, 1.0, 100.0)
-    if classifies:  # with broken ties the prediction is the class of the largest score
+    if classifies:  # break_ties: predict the class with the largest score
         return [SVC(C=C, break_ties=True) for C in strengths]
-    # C and the width of the tube are in units of the target, hence its standardisation.
+    # C and epsilon are in units of the target, hence its standardisation.
     return [ScaledTarget(SVR(C=C)) for C in strengths]
 
 
 def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
-    """The path on a regular grid with about a point for each typical gap, then MiniRocket."""
+    """The path on a regular grid with about one point per typical gap, then MiniRocket."""
     from sklearn.pipeline import make_pipeline
 
     n_points = _n_points(float((panel.end - panel.start).max()), panel, _PATH_POINTS)
@@ -80,17 +80,17 @@ def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
 
 
 def _on_clock(panel: Panel) -> Panel:
-    """The series on the clock of the user."""
+    """The series at absolute times."""
     return panel.like(panel.times, panel.values, panel.offsets)
 
 
 def _n_points(span: float, panel: Panel, bounds: tuple[int, int]) -> int:
-    """About one for each typical gap."""
+    """Number of grid points in `span`: about one per typical gap, within `bounds`."""
     return int(np.clip(np.ceil(span / typical_gap(panel)) + 1, *bounds))
 
 
 def _clock(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
-    """Values of the path at times that all series have in common, channels in the same units."""
+    """Standardised values of the path at absolute times that all series share."""
     panel = _on_clock(panel)
     span = float(panel.end.max() - panel.start.min())
     n_points = _n_points(span, panel, _CLOCK_POINTS)
@@ -99,10 +99,10 @@ def _clock(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
 
 
 def _has_clock(panel: Panel) -> bool:
-    """Whether most of the series fill most of the time, but do not end together.
+    """Whether series end at different times and the median one spans half of the total time.
 
-    Dates without a common origin are no clock. If series end together, the embedding, which looks
-    back from the end, knows it.
+    Dates without a common origin are no clock. If all series end together, the embedding knows the
+    time, as it looks back from the end.
     """
     panel = _on_clock(panel)
     start, end = panel.start, panel.end
@@ -118,7 +118,7 @@ def _values_of(resampler: Resampler, scaler: ChannelScaler | None = None) -> Any
 
 
 def _flat(grids: np.ndarray, scaler: ChannelScaler | None = None) -> np.ndarray:
-    """Grids (B, D, N) as rows, standardised by a scaler."""
+    """Flatten grids (B, D, N) to rows (B, D * N), standardised if there is a scaler."""
     rows = grids if scaler is None else scaler.transform(np.moveaxis(grids, 1, -1))
     return rows.reshape(len(grids), -1)
 
@@ -146,7 +146,7 @@ def _trees(classifies: bool, n_series: int, seed: int) -> list[Any]:
 
     kind = "Classifier" if classifies else "Regressor"
     trees = getattr(ensemble, f"ExtraTrees{kind}")(n_estimators=N_TREES, random_state=seed)
-    if n_series < MANY_SERIES:  # boosting wants twenty series for each leaf
+    if n_series < MANY_SERIES:  # boosting needs twenty series per leaf
         return [trees]
     return [trees, getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=seed)]
 

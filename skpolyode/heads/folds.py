@@ -29,10 +29,10 @@ def spread_folds(
     n_folds : int
         Number of folds; fewer if there are fewer rows (or groups).
     rng : RandomState
-        Deals rows with the same target at random.
+        Shuffles rows with the same target.
     keep_single : bool
-        Keep the only member (or group) of a class in all training parts, so that each has all
-        classes.
+        Keep the only member (or group) of a class in all training parts, so that each part has
+        all classes.
     groups : ndarray of shape (n_series,) or None, default=None
         Labels; rows with the same label are tested together.
 
@@ -59,5 +59,5 @@ def spread_folds(
     folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
     if not keep_single:
         return folds
-    # If groups have several classes, all groups with some class may have come to one fold.
+    # If groups have several classes, one fold may hold all groups of a class: leave it out.
     return [fold for fold in folds if len(np.unique(label[fold[0]])) == label.max() + 1]

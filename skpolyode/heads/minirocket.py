@@ -20,7 +20,7 @@ def has_minirocket() -> bool:
 
 @contextmanager
 def _threads_kept() -> Iterator[None]:
-    """Numba, when it starts, lets torch use all cores, also where it was told to use fewer."""
+    """Restore the number of torch threads, which numba resets to all cores when it starts."""
     before = torch.get_num_threads()
     try:
         yield
@@ -31,11 +31,11 @@ def _threads_kept() -> Iterator[None]:
 class MiniRocket(TransformerMixin, BaseEstimator):
     """Features of the shapes of regular series: sktime's MiniRocket, for scikit-learn's pipelines.
 
-    It wraps `MiniRocketMultivariate`: newer pipelines of scikit-learn mark their parts by an
-    attribute, which sktime's estimators lose when they are fitted.
+    It wraps `MiniRocketMultivariate`: newer pipelines of scikit-learn set an attribute of their
+    steps, which sktime's estimators lose when they are fitted.
 
-    Use it behind a `Resampler`, with a linear head. It needs numba, which compiles for some
-    20 seconds when it is first used.
+    Use it after a `Resampler`, with a linear head. It needs numba, which takes about 20 seconds to
+    compile on first use.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         ModuleNotFoundError
             If numba or sktime is not installed.
         """
-        # Here, since `import skpolyode` leaves sktime out.
+        # Imported here: `import skpolyode` does not load sktime.
         from sktime.transformations.panel.rocket import MiniRocketMultivariate
 
         rocket = MiniRocketMultivariate(self.num_kernels, random_state=self.random_state)
@@ -111,7 +111,7 @@ class MiniRocket(TransformerMixin, BaseEstimator):
             return self.rocket_.transform(X).to_numpy(dtype=np.float64)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore; what joblib maps into memory is read-only, which the compiled code refuses."""
+        """Restore with writable arrays: compiled code rejects the read-only ones of joblib."""
         super().__setstate__(state)
         if hasattr(self, "rocket_"):
             self.rocket_.parameters = tuple(map(np.array, self.rocket_.parameters))

@@ -38,11 +38,11 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
         Number of folds, over which targets are spread evenly. With fewer than 200 series the split
         is repeated, at most five times.
     scoring : str, callable or None, default=None
-        What cross-validation compares, as in scikit-learn's searches. None: R².
+        The score to compare, as in scikit-learn's searches. None: R².
     n_cuts : int, default=0
-        Number of ages at which `predict_path` learns from each series, with the weight of one
-        series together: a cut at random in each stretch of it, and the whole. 8 serves well; the
-        time to fit the head grows with it. 0: no such path.
+        Number of cuts of each series that `predict_path` is trained on: random ones, and the whole
+        series. Each has the weight of the series. 8 works well; more take longer to fit. 0:
+        `predict_path` is not available.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, the folds and the heads. None keeps the transformer's own seed.
 
@@ -53,9 +53,8 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
     features_ : str
         The kind of features that was chosen.
     cv_scores_ : dict of str to float
-        Cross-validated score of each kind of features, with its best head: of "coefficients", whose
-        default heads are three, a maximum of three, and slightly too good. Empty if there was
-        nothing to choose.
+        Cross-validated score of each kind of features. With several default heads it is that of
+        the best one, and slightly too high. Empty if there was nothing to choose.
     transformer_ : transformer
         The fitted transformer.
     feature_transformer_ : transformer
@@ -69,7 +68,7 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
 
     See Also
     --------
-    PolyODEClassifier : The same for labels; its notes hold here too.
+    PolyODEClassifier : The same for labels; its notes apply here too.
 
     Examples
     --------
@@ -101,7 +100,7 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
 
     @available_if(follows_ages)
     def predict_path(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Predictions along the series, each from what was known then; needs `n_cuts`.
+        """Predictions along the series, each from the observations so far; needs `n_cuts`.
 
         Parameters
         ----------
@@ -117,13 +116,13 @@ class PolyODERegressor(RegressorMixin, AgedEstimator):
         Returns
         -------
         Panel
-            Predictions, of the channel "y". Before the first observation of a series, the mean
+            Predictions, as the channel "y". Before the first observation of a series, the mean
             target of `fit`.
 
         Raises
         ------
         ValueError
-            If a time is not finite, or something is wrong with the series.
+            If a time is not finite, or a series is not valid.
 
         Examples
         --------

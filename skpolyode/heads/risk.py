@@ -1,4 +1,4 @@
-"""Probabilities along the series of a classifier, and when a series is decided."""
+"""Class probabilities along series, and the time at which a series is decided."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class AgedClassifier(AgedEstimator):
     def predict_proba_path(
         self, X: Any, times: Any = None, relative_to: str | None = None
     ) -> Panel:
-        """Probabilities along the series, each from what was known then; needs `n_cuts`.
+        """Probabilities along the series, each from the observations so far; needs `n_cuts`.
 
-        One head answers at all ages of a series. It knows the features and the time since the first
-        observation; from one observation to the next the answer stays as it is.
+        One head serves all ages of a series. It reads the features and the time since the first
+        observation. Probabilities are constant between observations.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, array or stream
-            The series, with the channels of `fit`, and its static covariates if it had any. Of a
-            stream of `transformer_`, the answers at its last observations; the features must be
-            "coefficients".
+            The series, with the channels of `fit`, and its static covariates if it had any. For a
+            stream of `transformer_`, probabilities are those at the last observations; the features
+            must be "coefficients".
         times : array-like of shape (Q,), list of such or None, default=None
             Times for all series or for each, in the units and of the type of the series' times.
             None: the observations of each.
@@ -56,14 +56,14 @@ class AgedClassifier(AgedEstimator):
         Returns
         -------
         Panel
-            Probabilities, a channel a class, named as in `classes_`. Before the first observation
-            of a series, `class_prior_`. What is observed after a time does not change the answer
-            at that time.
+            Probabilities, one channel per class, named as in `classes_`. Before the first
+            observation of a series, `class_prior_`. Later observations do not change the
+            probabilities at a time.
 
         Raises
         ------
         ValueError
-            If a time is not finite, or something is wrong with the series.
+            If a time is not finite, or a series is not valid.
 
         See Also
         --------
@@ -95,28 +95,28 @@ class AgedClassifier(AgedEstimator):
 
     @available_if(_follows_risk)
     def decided_at(self, X: Any, confidence: Any = 0.95) -> pd.DataFrame:
-        """When each series was decided: the first observation at which a class is probable enough.
+        """First observation of each series at which a class is probable enough.
 
-        The rule looks at the past only, as one that stops does: later probabilities may be lower.
+        Later observations are not considered: afterwards, the probability may fall again.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series, as in `predict_proba_path`.
         confidence : float or dict, default=0.95
-            Probability that decides, over 0 and up to 1. A dict has one for each class that may be
-            decided: of rare classes, probabilities are small.
+            Required probability, above 0 and at most 1. A dict gives one for each class that may be
+            decided: rare classes need lower ones.
 
         Returns
         -------
         DataFrame
-            Columns `series` (the id), `class` and `time`; a row a series. Where no class is
-            reached, the class is None, and the time NaN or NaT.
+            Columns `series` (the id), `class` and `time`; one row per series. If no class was
+            probable enough, the class is None, and the time NaN or NaT.
 
         Raises
         ------
         ValueError
-            If a confidence is not a probability, or of a class that was not in `fit`.
+            If a confidence is not a probability, or a class was not in `fit`.
         """
         check_is_fitted(self)
         needed = self._needed(confidence)
@@ -134,7 +134,7 @@ class AgedClassifier(AgedEstimator):
         )
 
     def _needed(self, confidence: Any) -> np.ndarray:
-        """Probability (K,) that decides for each class, infinite for those that never do."""
+        """Required probability (K,) of each class; infinite for classes that are not decided."""
         each = (
             confidence if isinstance(confidence, dict) else dict.fromkeys(self.classes_, confidence)
         )

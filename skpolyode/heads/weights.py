@@ -1,4 +1,4 @@
-"""Weights of series, as the heads of scikit-learn take them."""
+"""Weights of series, for heads of scikit-learn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skpolyode.transformers.input import one_each
 
 
 def read_weights(values: Any, panel: Panel) -> np.ndarray:
-    """Weights (n_series,) of series, of which the largest is 1."""
+    """Check weights (n_series,) of series, and scale them to a maximum of 1."""
     refuse_reordered(values, panel, "sample_weight")
     try:
         weights = np.asarray(unmasked(values), dtype=np.float64)
@@ -42,17 +42,17 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
 def series_weights(
     target: np.ndarray, sample_weight: np.ndarray | None, class_weight: Any
 ) -> np.ndarray | None:
-    """Weights (B,) of series: their own times those of their classes; None if all count alike."""
+    """Sample weights times class weights (B,); None if all are equal."""
     if class_weight is None:
         return sample_weight
-    own = compute_sample_weight(class_weight, target)
-    return own if sample_weight is None else own * sample_weight
+    by_class = compute_sample_weight(class_weight, target)
+    return by_class if sample_weight is None else by_class * sample_weight
 
 
 def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
-    """What `fit` of a head is given, besides features and targets, so that weights arrive.
+    """Keyword arguments that pass weights (B,) to `fit` of a head.
 
-    Of a pipeline, steps before the last that take weights, such as `StandardScaler`, get them too.
+    In a pipeline, earlier steps that take weights, such as `StandardScaler`, get them too.
 
     Raises
     ------
@@ -63,13 +63,13 @@ def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarra
         return {}
     *before, last = getattr(head, "steps", [("", head)])
     if last[1] is not head:
-        of_steps = {last[0]: fit_parameters(last[1], weights)}
-        of_steps |= {
+        by_step = {last[0]: fit_parameters(last[1], weights)}
+        by_step |= {
             name: {"sample_weight": weights}
             for name, step in before
             if hasattr(step, "fit") and has_fit_parameter(step, "sample_weight")
         }
-        return {f"{k}__{name}": w for k, own in of_steps.items() for name, w in own.items()}
+        return {f"{k}__{name}": w for k, params in by_step.items() for name, w in params.items()}
     inner = getattr(head, "regressor", head)  # of a transformed target
     if not has_fit_parameter(inner, "sample_weight"):
         raise ValueError(
@@ -80,7 +80,7 @@ def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarra
 
 
 class ScaledTarget(RegressorMixin, BaseEstimator):
-    """A regressor of the standardised target, whose mean and scale are weighted as its fit is."""
+    """Fit a regressor to the standardised target; weights also apply to its mean and scale."""
 
     def __init__(self, regressor: Any) -> None:
         self.regressor = regressor

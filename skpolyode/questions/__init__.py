@@ -1,3 +1,3 @@
-"""Questions to a path: means and integrals over windows, slopes, and how sure they are."""
+"""Means and integrals of paths over windows, slopes, and their uncertainty."""
 
 __all__: list[str] = []

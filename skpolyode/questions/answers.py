@@ -29,7 +29,7 @@ from skpolyode.questions.errors import Course, PathErrors
 from skpolyode.questions.errors import learn_path_errors as learn_path_errors
 from skpolyode.transformers.input import read_panel
 
-_MOST_VALUES = 2_000_000  # of sampled paths at once, to bound memory
+_MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
 _N_SAMPLES, _N_SCORES = 500, 41
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
 _EMPTY = (
@@ -45,7 +45,7 @@ _BEFORE = (
 def integrals(
     transformer: Any, X: Any, sides: tuple, relative_to: str | None, coverage: float, mean: bool
 ) -> pd.DataFrame:
-    """As `AnswersQuestions.integral`, or `average` if `mean`; `sides` are start and end."""
+    """`AnswersQuestions.integral`, or `average` if `mean`; `sides` is (start, end)."""
     check_is_fitted(transformer)
     check_share("coverage", coverage)
     panel = read_panel(transformer, X, reset=False)
@@ -73,7 +73,7 @@ def integrals(
 def _read(
     panel: Panel, name: str, given: Any, relative_to: str | None, *ends: np.ndarray
 ) -> np.ndarray:
-    """Times (B,) of one side of windows; NaN of series that it does not exist for."""
+    """Times (B,) of one side of the windows; NaN for series that have no such time."""
     refuse_reordered(given, panel, name)
     listed = [[time] for time in given] if np.ndim(given) == 1 else given
     flat, offsets = times_since(panel, listed, edge(relative_to, *ends), name)
@@ -88,7 +88,7 @@ def _read(
 
 
 def _refuse(panel: Panel, start: np.ndarray, off: np.ndarray, wrong: np.ndarray, why: str) -> None:
-    """Refuse windows (B,) whose start is `off` by some time."""
+    """Raise a ValueError for windows that are `wrong` (B,); `off` (B,) says by how much."""
     if wrong.any():
         k, count = int(np.argmax(wrong)), int(wrong.sum())
         name = name_query(panel, k, start[k], off[k])
@@ -99,9 +99,9 @@ def _refuse(panel: Panel, start: np.ndarray, off: np.ndarray, wrong: np.ndarray,
 def _integrals(
     transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray, level: float
 ) -> np.ndarray:
-    """Integrals over windows (B,) of observed series; what lies ahead is sampled.
+    """Integrals over windows (B,) of observed series; after the last row, of sampled futures.
 
-    Those of paths (B, D, 1), or, of what forecasts, (B, D, 3) with the ends of intervals.
+    Shape (B, D, 1), or (B, D, 3) with the ends of intervals if the transformer forecasts.
     """
     embedder, forecasts = transformer.embedder_, hasattr(transformer, "sample_paths")
     until = np.minimum(end, panel.end) if forecasts else end
@@ -118,10 +118,10 @@ def _integrals(
     found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
     for k, sums in _sums_ahead(transformer, panel, np.maximum(start, panel.end), end):
         both = past[k][..., None] + sums.T[..., None] + std[k][:, None, None] * scores
-        quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))  # of (D, S, scores)
+        quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))  # over (D, S, scores)
         found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
     limits = transformer.scaler_.limits.kept_by(panel)
-    ends = ((end - start)[:, None, None] * own[..., None] for own in limits)
+    ends = ((end - start)[:, None, None] * limit[..., None] for limit in limits)
     found[..., 1:] = np.clip(found[..., 1:], *ends)
     return found
 
@@ -129,36 +129,36 @@ def _integrals(
 def _sums_ahead(
     transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Series that windows reach ahead of, and integrals (S, D) of their sampled futures."""
+    """Yield each series whose window ends after its last row, and integrals (S, D) from there."""
     if not len(ahead := np.flatnonzero(end > panel.end)):
         return
     panel, start, end, embedder = panel[ahead], start[ahead], end[ahead], transformer.embedder_
     gap, (_, reach) = embedder.units.time_scale, embedder.calibration.known_between()
     grids = [grid_leads(length, gap, reach) for length in end - start]
     windows = zip(grids, start - panel.end, end - panel.end, strict=True)
-    leads = [np.append(own[since + own < last] + since, last) for own, since, last in windows]
+    leads = [np.append(grid[since + grid < last] + since, last) for grid, since, last in windows]
     most = max(_MOST_VALUES // (_N_SAMPLES * panel.n_channels), 1)
-    for part in series_chunks([len(own) for own in leads], most):
+    for part in series_chunks([len(lead) for lead in leads], most):
         asked = panel[part], leads[part], "end"
         paths = transformer.sample_paths(*asked, n_samples=_N_SAMPLES, random_state=0)
         yield from zip(ahead[part], paths.integrals(), strict=True)
 
 
 def known_errors(transformer: Any) -> PathErrors:
-    """What is known of the errors of paths; a ValueError if nothing is."""
+    """The error model of paths; a ValueError if there is none."""
     errors = transformer.embedder_.path_errors
     if isinstance(errors, Late):
         errors = errors.learned
     if errors is None:
         raise ValueError(
-            "how far off paths are is not known: fit again with this version, on at least 60 rows "
+            "the errors of paths are not known: fit again with this version, on at least 60 rows "
             "in series of five rows or more. `interpolate` and `derivative` need no errors."
         )
     return errors
 
 
 def slopes(transformer: Any, X: Any, times: Any, order: int, relative_to: str | None) -> Panel:
-    """As `AnswersQuestions.derivative`."""
+    """`AnswersQuestions.derivative`."""
     check_is_fitted(transformer)
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
         raise ValueError(f"order must be an int of at least 1, got {order!r}.")
@@ -178,7 +178,7 @@ def slopes(transformer: Any, X: Any, times: Any, order: int, relative_to: str | 
 
 
 def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) -> Panel:
-    """As `AnswersQuestions.derivative_std`."""
+    """`AnswersQuestions.derivative_std`."""
     check_is_fitted(transformer)
     embedder, errors = transformer.embedder_, known_errors(transformer)
 
@@ -188,9 +188,9 @@ def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) ->
         found = errors.of_slopes(Course.of(embedder, panel, inside, offsets)) * scaler.scale
         counts = offsets_from(leads >= 0)[offsets]
         if counts[-1]:
-            some, pairs = np.flatnonzero(np.diff(counts)), np.add.outer(leads[leads >= 0], [0, gap])
-            asked = [pairs[counts[k] : counts[k + 1]].ravel() for k in some]
-            samples = transformer.sample_paths(panel[some], asked, "end", random_state=0).samples
+            late, pairs = np.flatnonzero(np.diff(counts)), np.add.outer(leads[leads >= 0], [0, gap])
+            asked = [pairs[counts[k] : counts[k + 1]].ravel() for k in late]
+            samples = transformer.sample_paths(panel[late], asked, "end", random_state=0).samples
             ahead = (samples[1::2] - samples[::2]).std(axis=1) / gap
             found[leads >= 0] = np.hypot(found[leads >= 0], ahead)
         return found
@@ -201,9 +201,9 @@ def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) ->
 def _answered(
     transformer: Any, X: Any, times: Any, relative_to: str | None, find: Callable[..., np.ndarray]
 ) -> Panel:
-    """What `find` says of times of series, by default their own, none before the first row."""
+    """Panel of `find` at query times, by default those of the rows; none before the first row."""
     panel = read_panel(transformer, X, reset=False)
-    own = (panel.times, panel.offsets) if times is None else query_times(panel, times, relative_to)
+    at = (panel.times, panel.offsets) if times is None else query_times(panel, times, relative_to)
     if times is not None:
-        refuse_early(panel, *own, observed_part(panel).start, _EARLY)
-    return panel.like(own[0], fill_values(panel, *own, find), own[1])
+        refuse_early(panel, *at, observed_part(panel).start, _EARLY)
+    return panel.like(at[0], fill_values(panel, *at, find), at[1])

@@ -1,15 +1,15 @@
-r"""How far off a path is between observations, and how errors at two times go together.
+r"""Standard deviations and correlations of the errors of a path between observations.
 
 In a gap of a channel, `since` after one observation and `until` before the next, an error has the
-standard deviation ``s = a (1/since + 1/until)**(-p/2)``: nothing at exact observations. Of two
-times in one gap the errors have the correlation ``c exp(-k |w - w'| / 2)`` with
-``w = log(since / until)``. For a Brownian bridge, ``p = k = c = 1`` is exact. What is missing to
-``c = 1`` is noise of single observations, which means over a window do not contain. Errors in
-different gaps are independent.
+standard deviation ``s = a (1/since + 1/until)**(-p/2)``, which is 0 at exact observations. Errors
+at two times in one gap have the correlation ``c exp(-k |w - w'| / 2)`` with
+``w = log(since / until)``. For a Brownian bridge, ``p = k = c = 1`` is exact. The remaining
+``1 - c`` is noise of single observations, which averages out over a window, except that noise of an
+observation shifts the path on both sides of it. Otherwise, gaps are independent.
 
-A filter does not meet observations. Its s is that of `interpolate_std`, and w the time itself.
+A filter does not pass through observations: s is ``a`` times `interpolate_std`, w the time.
 
-Stretches of one to four rows are hidden, and a, p, k and c fitted to what the path misses there.
+To fit a, p, k and c, runs of one to four rows are hidden and compared with the path.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from skpolyode.saving.codec import saved
 
 @dataclass(frozen=True)
 class PathErrorSettings:
-    """What is hidden, and what is tried."""
+    """Which rows are hidden, and limits of the estimates."""
 
-    n_rows: int = 6000  # of the series that are learned from
-    fewest: int = 20  # hidden values; of fewer nothing is learned
-    hidden: tuple[int, ...] = (3, 7, 8, 12, 13, 14, 18, 19, 20, 21)  # of each 25 rows
-    shifts: tuple[int, ...] = (0, 5, 10, 15, 20)  # of what is hidden, in copies of few series
-    most: float = 1.0  # standard deviations of a channel: no path is expected to be further off
-    nearest: float = 0.05  # share of a gap: slopes closer to an observation are no surer
+    n_rows: int = 6000  # rows of the series used
+    fewest: int = 20  # hidden values needed to learn anything
+    hidden: tuple[int, ...] = (3, 7, 8, 12, 13, 14, 18, 19, 20, 21)  # positions in each 25 rows
+    shifts: tuple[int, ...] = (0, 5, 10, 15, 20)  # of hidden positions, in copies of few series
+    most: float = 1.0  # largest standard deviation of an error, in those of the channel
+    nearest: float = 0.05  # least distance to an observation, as a share of the gap
 
 
 SETTINGS = PathErrorSettings()
@@ -49,7 +49,7 @@ _POWERS, _RATES = np.linspace(0, 4, 41), np.geomspace(0.03, 10, 41)
 class Course(NamedTuple):
     """Where Q times lie in the gaps of D channels; all (Q, D)."""
 
-    size: np.ndarray  # of the error: that of a filter, else the distance 1 / (1/since + 1/until)
+    size: np.ndarray  # std of a filter, else the distance 1 / (1/since + 1/until)
     place: np.ndarray  # w
     rate: np.ndarray  # of w, per unit of the user's time
     gap: np.ndarray  # row that ends the gap
@@ -58,7 +58,7 @@ class Course(NamedTuple):
     def of(
         cls, embedder: TrainedModel, panel: Panel, times: np.ndarray, offsets: np.ndarray
     ) -> Self:
-        """Of times of the series of a panel."""
+        """Course of times (Q,) of the series of a panel."""
         asked, (scaler, unit) = PathQuery.of(panel, times, offsets), embedder.units
         since, until = asked.leads(unit)
         if embedder.filters:
@@ -68,20 +68,20 @@ class Course(NamedTuple):
         is_open = np.isinf(until)
         length = np.where(is_open, since, since + until)
         since, until = (np.maximum(x, SETTINGS.nearest * length + _LEAST) for x in (since, until))
-        apart = 1 / (1 / since + 1 / until)
+        distance = 1 / (1 / since + 1 / until)
         place = np.log(since) - np.where(is_open, 0.0, np.log(until))
-        return cls(apart, place, 1 / (unit * apart), asked.following)
+        return cls(distance, place, 1 / (unit * distance), asked.following)
 
 
 @saved(scale="D unsigned", power="unsigned", rate="unsigned", shared="unsigned")
 @dataclass(frozen=True, eq=False)
 class PathErrors:
-    """What was learned of the errors of a path; see the module.
+    """Error model of a path; see the module.
 
     Parameters
     ----------
     scale : float64 ndarray of shape (D,)
-        a of each channel, in standard deviations; of a filter, a factor of its own ones.
+        a of each channel, in its standard deviations; for a filter, a factor of `interpolate_std`.
     power, rate, shared : float
         p, k and c.
     """
@@ -93,7 +93,7 @@ class PathErrors:
 
     @classmethod
     def learn(cls, embedder: TrainedModel, panel: Panel) -> Self | None:
-        """Learn from series whose rows all hold an observation; None of too few."""
+        """Learn from series whose rows all hold an observation; None if these are too few."""
         copies, hidden = hidden_copies(panel)
         known, offsets = keep_rows(copies, ~hidden), offsets_from(hidden)[copies.offsets]
         at = known, copies.times[hidden], offsets
@@ -108,7 +108,7 @@ class PathErrors:
         def ratios(power: float) -> np.ndarray:
             return missed**2 * np.exp(-power * logs)
 
-        if not embedder.filters:  # of the largest normal likelihood
+        if not embedder.filters:  # the power with the largest normal likelihood
             mean = logs[used].mean()
             losses = [np.log(ratios(p)[used].mean() + _LEAST) + p * mean for p in _POWERS]
             power = float(_POWERS[np.argmin(losses)])
@@ -120,60 +120,60 @@ class PathErrors:
         return plain._correlated(course, np.clip(z, -4, 4), used, series_index(offsets))
 
     def std(self, course: Course) -> np.ndarray:
-        """Standard deviations (Q, D) of errors, in those of the channels."""
+        """Standard deviations (Q, D) of errors, in units of those of the channels."""
         return np.minimum(self.scale * course.size ** (self.power / 2), SETTINGS.most)
 
     def _correlated(
         self, course: Course, z: np.ndarray, used: np.ndarray, series: np.ndarray
     ) -> Self:
-        """With k and c of least squares, from standardised errors (Q, D) in the same gap."""
+        """Copy with k and c, by least squares, from standardised errors `z` (Q, D) of one gap."""
         pairs = []
         for lag in (1, 2, 3):
             same = used[lag:] & used[:-lag] & (course.gap[lag:] == course.gap[:-lag])
             same &= (series[lag:] == series[:-lag])[:, None]
-            apart = np.abs(course.place[lag:] - course.place[:-lag])[same]
-            pairs.append((apart, (z[lag:] * z[:-lag])[same]))
-        apart, products = (np.concatenate(x) for x in zip(*pairs, strict=True))
-        if len(apart) < SETTINGS.fewest:
+            distance = np.abs(course.place[lag:] - course.place[:-lag])[same]
+            pairs.append((distance, (z[lag:] * z[:-lag])[same]))
+        distance, products = (np.concatenate(x) for x in zip(*pairs, strict=True))
+        if len(distance) < SETTINGS.fewest:
             return self
-        shapes = np.exp(np.multiply.outer(-_RATES / 2, apart))
+        shapes = np.exp(np.multiply.outer(-_RATES / 2, distance))
         shared = np.clip(shapes @ products / (shapes**2).sum(axis=1), 0.05, 1.0)
         best = np.square(products - shared[:, None] * shapes).sum(axis=1).argmin()
         return replace(self, rate=float(_RATES[best]), shared=float(shared[best]))
 
     def of_integrals(self, course: Course, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Standard deviations (B, D) of integrals of errors, in those of the channels."""
+        """Standard deviations (B, D) of integrals of errors, in units of those of the channels."""
         size, series = self.std(course) * weights[:, None], series_index(offsets)
-        # What noise of an observation does to an exact path is alike on both sides of it.
+        # Noise of an observation shifts an exact path alike on both sides of it.
         noise, after = np.sqrt(1 - self.shared) * size, expit(course.place)
         variance = np.zeros((len(offsets) - 1, size.shape[1]))
         for j, gap in enumerate(course.gap.T):
             anew = np.append(True, (gap[1:] != gap[:-1]) | (series[1:] != series[:-1]))[: len(gap)]
             kept = np.exp(-self.rate / 2 * np.abs(np.diff(course.place[:, j], prepend=0.0))) * ~anew
             before = 0.0
-            for i, own in enumerate(size[:, j].tolist()):
+            for i, std in enumerate(size[:, j].tolist()):
                 before *= kept[i]
-                variance[series[i], j] += self.shared * own * (own + 2 * before)
-                before += own
-            gaps, own = np.cumsum(anew) - 1, series[anew]
+                variance[series[i], j] += self.shared * std * (std + 2 * before)
+                before += std
+            gaps, owner = np.cumsum(anew) - 1, series[anew]
             left, right = (
                 np.bincount(gaps, noise[:, j] * x) for x in (1 - after[:, j], after[:, j])
             )
-            joint = np.where(own[1:] == own[:-1], 2 * right[:-1] * left[1:], 0.0)
-            np.add.at(variance[:, j], own[1:], joint)
+            joint = np.where(owner[1:] == owner[:-1], 2 * right[:-1] * left[1:], 0.0)
+            np.add.at(variance[:, j], owner[1:], joint)
         return np.sqrt(variance)
 
     def of_slopes(self, course: Course) -> np.ndarray:
         """Standard deviations (Q, D) of errors of slopes, per unit of the user's time.
 
-        As ``s g(w)`` with a process g whose increments over one unit of w have the variance k.
+        The error is ``s g(w)``, where increments of g over one unit of w have the variance k.
         """
         bend = self.power / 2 * np.tanh(course.place / 2) * (course.gap != 0)
         return np.sqrt(self.shared * (self.rate + bend**2)) * self.std(course) * course.rate
 
 
 def hidden_copies(panel: Panel) -> tuple[Panel, np.ndarray]:
-    """Copies of series, the fewer the more, and which of their rows (P,) are hidden."""
+    """Copies of the series, more if they have few rows, and a mask (P,) of hidden rows."""
     shifts = SETTINGS.shifts[: max(SETTINGS.n_rows // panel.n_observations, 1)]
     whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
     copies = take(panel, *(np.tile(x, len(shifts)) for x in whole))
@@ -185,7 +185,7 @@ def hidden_copies(panel: Panel) -> tuple[Panel, np.ndarray]:
 
 
 def learn_path_errors(state: Any) -> None:
-    """Give the embedder of a `FitState` what is known of the errors of its paths, once asked."""
+    """Give the embedder of a `FitState` an error model of its paths, learned on first use."""
     panel = state.windows.panel[np.argsort(~state.windows.held_out, kind="stable")]
     asked = state.embedder, first_series(panel, SETTINGS.n_rows)
     state.embedder = replace(state.embedder, path_errors=Late(partial(PathErrors.learn, *asked)))

@@ -1,7 +1,7 @@
 """Smooth pieces of paths, and their Gauss-Legendre nodes.
 
 Paths have kinks only at observations, at changes of inputs and at the ends of integration steps.
-Between these they are polynomials of degree three, but for waves, which rules of ten nodes follow.
+Between these they are cubic polynomials; only waves need as many as ten nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NODES, WEIGHTS = legendre.leggauss(N_NODES)
 
 
 class Nodes(NamedTuple):
-    """Gauss-Legendre nodes of pieces of B series, in the order of time."""
+    """Gauss-Legendre nodes of the pieces of B series, ordered by time."""
 
     times: np.ndarray  # float64 (Q,)
     weights: np.ndarray  # float64 (Q,), in the units of `times`
@@ -35,7 +35,7 @@ def step_of(embedder: Embedder) -> float:
 
 
 def edges(embedder: Embedder, panel: Panel) -> list[np.ndarray]:
-    """Where the pieces of each series begin, from its first row on; its last row ends them."""
+    """Times at which the pieces of each series begin; the last entry is the last row."""
     unit, times, series = embedder.units[1], panel.times, series_of_rows(panel)
     if embedder.inputs is not None:
         knots = embedder.inputs.knots(panel, panel.start, unit)
@@ -57,8 +57,8 @@ def edges(embedder: Embedder, panel: Panel) -> list[np.ndarray]:
 def nodes_between(embedder: Embedder, panel: Panel, start: np.ndarray, end: np.ndarray) -> Nodes:
     """Nodes in windows (B,) of series; none where a window is empty."""
     times, weights, counts = [np.empty(0)], [np.empty(0)], []
-    for own, a, b in zip(edges(embedder, panel), start, end, strict=True):
-        borders = np.concatenate([[a], own[(own > a) & (own < b)], [max(a, b)]])
+    for begins, a, b in zip(edges(embedder, panel), start, end, strict=True):
+        borders = np.concatenate([[a], begins[(begins > a) & (begins < b)], [max(a, b)]])
         half = np.diff(borders)[:, None] / 2
         counts.append(half.size * N_NODES * (b > a))
         if b > a:
@@ -70,34 +70,34 @@ def nodes_between(embedder: Embedder, panel: Panel, start: np.ndarray, end: np.n
 def slopes(
     embedder: Embedder, panel: Panel, times: np.ndarray, offsets: np.ndarray, order: int
 ) -> np.ndarray:
-    """Derivatives (Q, D) of paths at times, from the right; of held paths from the left.
+    """Derivatives (Q, D) of paths at times (Q,), from the right; at a held last row from the left.
 
-    Those of the polynomial through the nodes of the piece. Combined forecasts have kinks: ahead it
-    is the cubic that is closest to them.
+    They are those of the polynomial through the nodes of the piece. After the last row it is the
+    cubic that is closest to the nodes, as combined forecasts have kinks.
     """
     begin, stop, series = np.empty(len(times)), np.empty(len(times)), series_index(offsets)
     step, unit, end = step_of(embedder), embedder.units[1], panel.end[series]
     is_held = np.isinf(step)  # after the last rows
-    for k, own in enumerate(edges(embedder, panel)):
+    for k, edge in enumerate(edges(embedder, panel)):
         asked = slice(*offsets[k : k + 2])
-        place = np.searchsorted(own, times[asked], side="right") - 1
-        place = np.clip(place, 0, max(len(own) - 2, 0))
-        begin[asked], stop[asked] = own[place], own[np.minimum(place + 1, len(own) - 1)]
+        place = np.searchsorted(edge, times[asked], side="right") - 1
+        place = np.clip(place, 0, max(len(edge) - 2, 0))
+        begin[asked], stop[asked] = edge[place], edge[np.minimum(place + 1, len(edge) - 1)]
     ahead = times > end if is_held else times >= end
     whole = 0.0 if is_held else np.floor((times - end)[ahead] / step) * step
     begin[ahead] = times[ahead] if is_held else end[ahead] + whole
     stop[ahead] = begin[ahead] + (unit if is_held else step)
-    stop = np.where(stop > begin, stop, begin + unit)  # of a series of one row
+    stop = np.where(stop > begin, stop, begin + unit)  # for a series of one row
     half = (stop - begin) / 2
     at = begin[:, None] + half[:, None] * (1 + NODES)
     values = embedder.path_values(panel, at.ravel(), offsets * N_NODES).reshape(*at.shape, -1)
     has_waves = getattr(embedder, "waves", None) is not None
     found = np.empty((len(times), panel.n_channels))
-    for own, degree in ((~ahead, N_NODES - 1 if has_waves else 3), (ahead, 3)):
+    for rows, degree in ((~ahead, N_NODES - 1 if has_waves else 3), (ahead, 3)):
         n = np.arange(degree + 1)
         basis = legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (n + 0.5)
         derived = legendre.legder(np.eye(degree + 1), order)
-        place = ((times - begin) / half - 1)[own]
+        place = ((times - begin) / half - 1)[rows]
         at_place = legendre.legvander(place, len(derived) - 1) @ derived
-        found[own] = np.einsum("qn,kn,qkd->qd", at_place, basis, values[own])
+        found[rows] = np.einsum("qn,kn,qkd->qd", at_place, basis, values[rows])
     return found / half[:, None] ** order

@@ -10,5 +10,5 @@ __all__ = ["HiPPOStream", "ModelStream", "merge"]
 
 
 def stream_class(embedder: Embedder) -> type[SeriesStream]:
-    """Class of the streams of an embedder."""
+    """Class of streams for an embedder."""
     return ModelStream if isinstance(embedder, ModelEmbedder) else HiPPOStream

@@ -1,4 +1,4 @@
-"""When the series of a stream were observed: all that an update needs to know of the past times."""
+"""Observation times of the series of a stream, as far as updates need them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Update(NamedTuple):
 
     values: np.ndarray  # float64 (n, D), NaN where not observed
     mask: np.ndarray  # bool (n, D): what is observed
-    seen: np.ndarray  # bool (n, D): whether the channel was before
-    gap: np.ndarray  # float64 (n,): since the last observation; zero in the first
-    channel_gap: np.ndarray  # float64 (n, D): since that of the channel; one if there is none
-    elapsed: np.ndarray  # float64 (n,): since the first
+    seen: np.ndarray  # bool (n, D): whether the channel was observed before
+    gap: np.ndarray  # float64 (n,): since the last observation; zero at the first
+    channel_gap: np.ndarray  # float64 (n, D): since the last one of the channel; one if none
+    elapsed: np.ndarray  # float64 (n,): since the first observation
     errors: np.ndarray | None = None  # float64 (n, D): of the values, NaN where not known
-    driven_gap: DrivenGap | None = None  # there through inputs, of a stream that knows some
+    driven_gap: DrivenGap | None = None  # the gap with its inputs, if the stream has any
 
 
 class Clock(NamedTuple):
-    """When B series were observed. Elapsed times are those since the start, as the model has it."""
+    """Observation times of B series. Elapsed times are since the start, in units of the model."""
 
     start: np.ndarray  # float64 (B,): first observation, in the units of `times`
     last: np.ndarray  # float64 (B,): last observation, -inf before the first
     elapsed: np.ndarray  # float64 (B,): from the first to the last
-    seen_at: np.ndarray  # float64 (B, D): elapsed time of each channel's last one, or NaN
+    seen_at: np.ndarray  # float64 (B, D): elapsed time of each channel's last value, or NaN
     count: np.ndarray  # int64 (B,): observations so far
 
     @classmethod
@@ -53,18 +53,18 @@ class Clock(NamedTuple):
         return cls(start, end, (end - start) / unit, seen_at, panel.lengths)
 
     def take(self, series: Any) -> Clock:
-        """Copy of the clock of some series."""
+        """Copy of the clock of the series at given positions."""
         return Clock(*(column[series] for column in self))
 
     def put(self, series: Any, new: Clock) -> None:
-        """Overwrite the clock of some series."""
-        for column, own in zip(self, new, strict=True):
-            column[series] = own
+        """Overwrite the clock of the series at given positions."""
+        for column, values in zip(self, new, strict=True):
+            column[series] = values
 
     def move(
         self, times: np.ndarray, values: np.ndarray, unit: float, **beside: Any
     ) -> tuple[Clock, Update]:
-        """Clock after one more observation of each series, and what it says of that.
+        """Clock after one more observation of each series, and the resulting update.
 
         Parameters
         ----------
@@ -73,9 +73,9 @@ class Clock(NamedTuple):
         values : float64 ndarray of shape (B, D)
             NaN where not observed.
         unit : float
-            The model's unit of time in that of `times`.
+            The model's unit of time, in units of `times`.
         **beside : dict
-            What the update holds besides, `errors` and `driven_gap`.
+            Further fields of the update: `errors` and `driven_gap`.
         """
         start = np.where(self.count == 0, times, self.start)
         elapsed = (times - start) / unit
@@ -88,7 +88,7 @@ class Clock(NamedTuple):
 
 
 def kinds(columns: dict[str, Any], n_series: int | None = None) -> dict[str, tuple[Any, ...]]:
-    """Shape and type of each array or tensor; or, given those of one series, of `n_series`."""
+    """Shape and type of each array or tensor, with `n_series` rows if that is given."""
     return {
         name: (n_series or len(column), *column.shape[1:], column.dtype)
         for name, column in columns.items()

@@ -20,15 +20,15 @@ from skpolyode.panel.select import at_times
 from skpolyode.streams.clock import Update
 from skpolyode.streams.stream import SeriesStream
 
-SPREAD = "spread"  # what errors of forecasts depend on, (n, D, K)
+SPREAD = "spread"  # statistics (n, D, K) that errors of forecasts depend on
 NOW = "now"  # values (n, D) of the last row, NaN where not observed
-NOISY = "noisy"  # bool (n, D): whether these may differ from what is
-FLOOR, CEILING = "floor", "ceiling"  # of samples (n, D), in the user's units
+NOISY = "noisy"  # bool (n, D): whether these may differ from the signal
+FLOOR, CEILING = "floor", "ceiling"  # limits (n, D) of samples, in the user's units
 PARTS = (SPREAD, NOW, NOISY, FLOOR, CEILING)
 
 
 class SamplesFutures(SeriesStream):
-    """Base of streams that sample futures, as the transformer does for all observations so far."""
+    """Base of streams that sample futures as the transformer does for all observations so far."""
 
     _embedder: ModelEmbedder
 
@@ -41,25 +41,25 @@ class SamplesFutures(SeriesStream):
         n_samples: int = 200,
         random_state: Any = None,
     ) -> SamplePaths:
-        """Sample futures of the series: whole courses, joint in time and across channels.
+        """Sample futures of the series: whole paths, joint in time and across channels.
 
         Parameters
         ----------
         times : array-like of shape (Q,) or list of such
-            Times from the last observation on, as of `forecast`.
+            Times from the last observation on, as in `forecast`.
         series : int, str, array-like of such or None, default=None
-            Which series, by position or by id; None means all.
+            Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             As in `forecast`.
         n_samples : int, default=200
-            Number of courses. At most 500 different error paths are known.
+            Number of samples. At most 500 different error paths are known.
         random_state : int, RandomState, Generator or None, default=None
-            Draws the courses.
+            Draws the error paths.
 
         Returns
         -------
         SamplePaths
-            As of the transformer's `sample_paths` for all rows so far.
+            As from the transformer's `sample_paths` for all rows so far.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class SamplesFutures(SeriesStream):
         n_samples: int = 500,
         random_state: Any = 0,
     ) -> pd.DataFrame:
-        """When the series will first reach a line, and how sure that is.
+        """When the series will first reach a line, and how probable that is.
 
         Parameters
         ----------
@@ -92,31 +92,31 @@ class SamplesFutures(SeriesStream):
         until : scalar or array-like of shape (n_series,)
             How far to look: a time after the last observation, for all of the series or for each.
         series : int, str, array-like of such or None, default=None
-            Which series, by position or by id; None means all.
+            Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             What `until` counts from, as in `forecast`.
         channel : str, int or None, default=None
             Which channel, by name or position. None: the only one.
         direction : {"above", "below"}, default="above"
-            From where on the line is crossed.
+            The side of the line that counts as crossed.
         coverage : float, default=0.9
             Probability of the window from the earliest to the latest time.
         n_samples : int, default=500
-            Number of sampled courses.
+            Number of samples.
         random_state : int, RandomState, Generator or None, default=0
-            Draws the courses.
+            Draws the error paths.
 
         Returns
         -------
         DataFrame
-            As of the transformer's `crossing_times` for all rows so far.
+            As from the transformer's `crossing_times` for all rows so far.
 
         Raises
         ------
         ValueError
             If `until` is not after the last observation of a series, a series has not been
             observed, the line is far from all values of the channel, or the channel or the
-            direction is not known.
+            direction is not valid.
         """
         chosen, futures = self._futures(series, n_samples, random_state)
         query = partial(self._asked, chosen, relative_to=relative_to)
@@ -126,7 +126,7 @@ class SamplesFutures(SeriesStream):
     def _futures(
         self, series: Any, n_samples: int, random_state: Any
     ) -> tuple[np.ndarray, Continued]:
-        """Positions of some series, and what continues them on drawn courses."""
+        """Positions (n,) of the selected series, and these, continued with drawn error paths."""
         known = draw_courses(self._embedder.calibration, n_samples, random_state)
         chosen = self._started(series)
         ends = self._clock.last[chosen], np.arange(len(chosen) + 1)
@@ -137,7 +137,7 @@ class SamplesFutures(SeriesStream):
         )
 
     def _outlook(self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Stacked forecasts of some series at times (Q,), and what is known of their errors."""
+        """Combined forecasts of series at times (Q,), and predictors of their errors."""
         model, clock, series = self._embedder, self._clock.take(chosen), series_index(offsets)
         unit, since = model.units.time_scale, times - clock.last[series]
         values = model.units.scaler.transform(self._forecast_values(chosen, times, offsets))
@@ -150,7 +150,7 @@ class SamplesFutures(SeriesStream):
         return Ahead(values, leads, signs, np.ones(values.shape))
 
     def _spread_after(self, parts: State, update: Update, values: np.ndarray) -> State:
-        """Parts after one more row, whose values are those that a combiner sees."""
+        """Parts after one more row; `values` (n, D) are those that the combiner sees."""
         noisy = np.full(values.shape, self._embedder.filters)
         if update.errors is not None:
             noisy |= update.errors > 0
@@ -171,12 +171,12 @@ class SamplesFutures(SeriesStream):
         return self._last_cells(spread, LastCells.of(panel, model.units, model.filters))
 
     def _blank_spread(self) -> State:
-        """Parts before the first row of any series."""
+        """Parts before the first rows."""
         nothing = np.full((self.n_series, self._panel.n_channels), np.nan)
         rows = np.arange(self.n_series + 1)
         start = self._embedder.calibration.known_at(nothing, rows, rows[:-1])
         limits, exact = self._embedder.units.scaler.limits, np.zeros(nothing.shape, dtype=bool)
-        ends = (np.broadcast_to(own, nothing.shape) for own in (limits.floor, limits.ceiling))
+        ends = (np.broadcast_to(x, nothing.shape) for x in (limits.floor, limits.ceiling))
         return self._last_cells(start, LastCells(nothing, exact, *ends))
 
     def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
@@ -187,8 +187,8 @@ class SamplesFutures(SeriesStream):
     def _forecast_values(
         self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray, combine: bool = True
     ) -> np.ndarray:
-        """Values (Q, D) of some series at times (Q,) after their last observations."""
+        """Forecasts (Q, D) of the `chosen` series at times (Q,) after their last observations."""
 
     @abstractmethod
     def _known(self, chosen: np.ndarray) -> Known:
-        """What the combiner knows of some series."""
+        """State of the combiner for the `chosen` series."""

@@ -1,4 +1,4 @@
-"""Inputs of the series of a stream: known so far, gone through up to the last observation."""
+"""Inputs of the series of a stream: reading them, and following them between observations."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ class DrivenGap(NamedTuple):
 def _steered(
     model: SequenceModel, state: State, course: Packed, rows: torch.Tensor, which: torch.Tensor
 ) -> State:
-    """States (n,) after the knots among some rows (n,) of a course."""
-    some = which.nonzero()[:, 0]
-    if not len(some):
+    """States (n,) under the new inputs, where rows (n,) of a course are knots (`which`)."""
+    at = which.nonzero()[:, 0]
+    if not len(at):
         return state
-    moved = model.steer(select(state, some), course, rows[some])
-    return {name: x.index_put((some,), moved[name]) for name, x in state.items()}
+    moved = model.steer(select(state, at), course, rows[at])
+    return {name: x.index_put((at,), moved[name]) for name, x in state.items()}
 
 
 def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Panel:
-    """Panel with further inputs, none of them up to the `last` (B,) observations."""
+    """Panel with further inputs; they must be later than the `last` (B,) observations."""
     zone = getattr(getattr(inputs, "stored", inputs), "tz", None)
     if panel.tz is None and zone is not None and not np.isfinite(last).any():  # the first datetimes
         clock = panel.rows.times
@@ -86,9 +86,9 @@ def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Pa
     series, faults = series_of_rows(rows), Faults("update", panel.ids)
 
     def line(row: int) -> str:
-        own = series[row]
-        at, end = (panel.rows.format_from(own, t) for t in (rows.times[row], last[own]))
-        return f"{faults.series(own)}: an input at {at}, but it is known up to {end}"
+        k = series[row]
+        at, end = (panel.rows.format_from(k, t) for t in (rows.times[row], last[k]))
+        return f"{faults.series(k)}: an input at {at}, but it is known up to {end}"
 
     faults.add_each(_LATE, np.flatnonzero(rows.times <= last[series]), line)
     faults.raise_if_any()
@@ -96,18 +96,18 @@ def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Pa
 
 
 def without_past(panel: Panel, last: np.ndarray) -> Panel:
-    """Panel without inputs that act no more: of those up to the `last` (B,), only what goes on."""
+    """Panel without the inputs up to the `last` (B,) observations that no longer act."""
     if panel.inputs is None:
         return panel
-    own, rows = panel.inputs.panel, on_clock_of(panel).panel
+    stored, rows = panel.inputs.panel, on_clock_of(panel).panel
     series = series_of_rows(rows)
     kept = rows.times > last[series]
-    goes_on = ~np.isnan(own.values) & (np.array(panel.inputs.kinds) != "impulse")
+    goes_on = ~np.isnan(stored.values) & (np.array(panel.inputs.kinds) != "impulse")
     place = np.where(goes_on & ~kept[:, None], np.arange(len(kept))[:, None], -1)
     latest = np.full((panel.n_series, place.shape[1]), -1)
     np.maximum.at(latest, series, place)
     kept[latest[latest >= 0]] = True
     if kept.all():
         return panel
-    inputs = Inputs(keep_rows(own, kept), panel.inputs.kinds)
+    inputs = Inputs(keep_rows(stored, kept), panel.inputs.kinds)
     return Panel.from_rows(replace(panel.rows, inputs=inputs), checked=False)

@@ -1,4 +1,4 @@
-"""Two streams become one."""
+"""Merge two streams into one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def merge(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     Parameters
     ----------
     a, b : stream
-        Of the same transformer, and with the same `keep`. They stay as they are.
+        Streams of the same transformer with the same `keep`. They are not changed.
 
     Returns
     -------
     stream
-        Ids are those of the two; of streams without ids, positions from 0 on.
+        Its ids are those of both; for streams without ids, positions from 0.
 
     Raises
     ------
@@ -42,21 +42,21 @@ def merge(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     >>> merge(stream, transformer.stream(1))
     HiPPOStream(3 series, 2 observations)
     """
-    if type(a) is not type(b) or not _alike(a._embedder, b._embedder):
+    if type(a) is not type(b) or not _have_equal_files(a._embedder, b._embedder):
         raise ValueError("merge: the streams are of different transformers, or of different fits.")
     if getattr(a._history, "keep", None) != getattr(b._history, "keep", None):
         raise ValueError("merge: the streams keep different lengths of the past: give both one.")
     return _merged(a, b)
 
 
-def _alike(one: Any, two: Any) -> bool:
-    """Whether files of two objects hold the same."""
+def _have_equal_files(one: Any, two: Any) -> bool:
+    """Whether the files of two objects would be equal."""
     if one is two:
         return True
     encoders = Encoder(), Encoder()
     same = encoders[0].encode(one, "of") == encoders[1].encode(two, "of")
     first, second = (
-        {name: np.asarray(x).tobytes() for name, x in own.arrays.items()} for own in encoders
+        {name: np.asarray(x).tobytes() for name, x in file.arrays.items()} for file in encoders
     )
     return same and first == second
 
@@ -68,8 +68,8 @@ def _merged(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     }
     parts = {name: torch.cat([part, b._parts[name]]) for name, part in a._parts.items()}
     merged = type(a).__new__(type(a))
-    own = {"of": a._embedder, "panel": _joint(a._panel, b._panel), "clock": clock, "parts": parts}
-    merged.__setstate__(own)
+    state = {"of": a._embedder, "panel": _joint(a._panel, b._panel), "clock": clock, "parts": parts}
+    merged.__setstate__(state)
     if a._history is not None:
         merged._history = History(_merged(a._history.before, b._history.before), a._history.keep)
         rows = {s + a.n_series: kept for s, kept in b._history.rows.items()}
@@ -78,25 +78,25 @@ def _merged(a: SeriesStream, b: SeriesStream) -> SeriesStream:
 
 
 def _joint(a: Panel, b: Panel) -> Panel:
-    """Panel without rows of the series of both."""
+    """Panel without rows, with the series of both."""
     both = a, b
-    begun = next((own.rows for own in both if own.rows.origin is not None), None)
-    if begun is not None:  # what was not observed has no clock yet, and any will do
+    begun = next((panel.rows for panel in both if panel.rows.origin is not None), None)
+    if begun is not None:  # before an observation there is no clock, and any will do
         started = {"times": begun.times, "origin": begun.origin[:1]}
         both = [
-            own if own.rows.origin is not None else Panel.from_rows(replace(own.rows, **started))
-            for own in both
+            p if p.rows.origin is not None else Panel.from_rows(replace(p.rows, **started))
+            for p in both
         ]
-    if all(np.array_equal(own.ids, np.arange(own.n_series)) for own in both):
+    if all(np.array_equal(panel.ids, np.arange(panel.n_series)) for panel in both):
         ids = np.arange(a.n_series + b.n_series)
     else:
-        ids = np.concatenate([own.ids for own in both])
+        ids = np.concatenate([panel.ids for panel in both])
     joint = Panel.concat(both, ids=ids).rows
     if begun is not None:
-        per_unit = max(own.rows.times.per_unit for own in both)
+        per_unit = max(panel.rows.times.per_unit for panel in both)
         origins = [
-            np.broadcast_to(own.rows.origin * (per_unit // own.rows.times.per_unit), own.n_series)
-            for own in both
+            np.broadcast_to(p.rows.origin * (per_unit // p.rows.times.per_unit), p.n_series)
+            for p in both
         ]
         clock = joint.times._replace(ticks=np.empty(0, np.int64), per_unit=per_unit)
         joint = replace(joint, times=clock, origin=np.concatenate(origins))

@@ -1,4 +1,4 @@
-"""Streams of sequence models: an update is a flow and an observation."""
+"""Streams of sequence models: an update is a flow over the gap, then an observation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from skpolyode.panel.units import Standardised
 from skpolyode.streams.clock import Update
 from skpolyode.streams.futures import PARTS, SamplesFutures
 
-# Parts that a stream keeps in addition to the model's state, one row a series:
+# Parts that a stream keeps in addition to the model's state, one row per series:
 _STATIC = "static"  # standardised static covariates
-_POSTERIOR = "posterior"  # variances after the last observations, of a filter that is told errors
+_POSTERIOR = "posterior"  # variances after the last observations, of a filter with known errors
 _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
-_KNOWN = "known."  # and a name: what the combiner knows
+_KNOWN = "known."  # prefix of the state of the combiner
 
 
 def _knows_std(stream: ModelStream) -> bool:
@@ -41,7 +41,7 @@ def _knows_std(stream: ModelStream) -> bool:
 
 
 class ModelStream(SamplesFutures):
-    """Series that a trained model follows, one observation at a time.
+    """State of a trained model for each series, updated one observation at a time.
 
     Made by the `stream` of `PolyODETransformer` and its siblings. Its results always equal those of
     the transformer for all observations so far, up to rounding. The time of an update does not
@@ -54,8 +54,8 @@ class ModelStream(SamplesFutures):
     panel : Panel
         Labels of the series; its rows are not read.
     keep : int, float, timedelta, str or None, default=None
-        How many rows of each series, or how long a time, `insert`, `correct` and `retract` may go
-        back; numbers of time are in the units of `times`. None: not at all, in less memory.
+        How far `insert`, `correct` and `retract` may go back: an int number of rows of each series,
+        or a duration; floats are in the units of `times`. None: not at all, in less memory.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class ModelStream(SamplesFutures):
 
     See Also
     --------
-    HiPPOStream : Streams of the observations' own memory.
+    HiPPOStream : Streams with a polynomial memory of the observations.
 
     Examples
     --------
@@ -103,13 +103,13 @@ class ModelStream(SamplesFutures):
         times : array-like of shape (Q,) or list of such
             Times from the last observation on, for all of the series or for each.
         series : int, str, array-like of such or None, default=None
-            Which series, by position or by id; None means all.
+            Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
             the series.
         combine : bool, default=True
-            Whether to stack the model with simple forecasts, as in the transformer. False: the
+            Whether to combine the model with simple forecasts, as in the transformer. False: the
             forecast of the model alone.
 
         Returns
@@ -155,15 +155,15 @@ class ModelStream(SamplesFutures):
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of the forecast of the model alone, as in `interpolate_std`.
 
-        It belongs to ``forecast(..., combine=False)``. Stacked forecasts have no standard
-        deviation, here as in the transformer, whose `forecast_interval` has their intervals.
+        It belongs to ``forecast(..., combine=False)``. Combined forecasts have no standard
+        deviation, only intervals: see `forecast_interval` of the transformer.
 
         Parameters
         ----------
         times : array-like of shape (Q,) or list of such
-            Times from the last observation on, as of `forecast`.
+            Times from the last observation on, as in `forecast`.
         series : int, str, array-like of such or None, default=None
-            Which series, by position or by id; None means all.
+            Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             As in `forecast`.
 
@@ -181,7 +181,7 @@ class ModelStream(SamplesFutures):
         chosen = self._started(series)
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
         posterior, unseen = None, np.isnan(clock.seen_at)
-        if self._has_posterior:  # NaN before the first observation: what is usual then
+        if self._has_posterior:  # NaN before the first observation: the default variance
             posterior = self._parts[_POSTERIOR][torch.from_numpy(chosen)]
             posterior = posterior.masked_fill(
                 torch.from_numpy(unseen).to(posterior.device), torch.nan
@@ -192,8 +192,8 @@ class ModelStream(SamplesFutures):
         std = np.empty((len(flat), panel.n_channels))
         for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
             leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            own = posterior if posterior is None else posterior[part]
-            std[rows] = self._std_ahead(z[part], leads, own)[asked]
+            known = posterior if posterior is None else posterior[part]
+            std[rows] = self._std_ahead(z[part], leads, known)[asked]
         return panel.like(flat, std, offsets)
 
     def _std_ahead(
@@ -201,10 +201,10 @@ class ModelStream(SamplesFutures):
     ) -> np.ndarray:
         """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, M).
 
-        `leads` (B, Q, D) are the times since the channels were observed, in units of the model; one
-        that was not yet observed is a unit older than its series. `posterior` (B, D) is the
-        variance after the last observation, of a filter that is told errors, in the unit of its
-        gain.
+        `leads` (B, Q, D) are the times since the channels were observed, in units of the model; for
+        a channel that was not, since a unit before the first observation of the series. `posterior`
+        (B, D) is the variance after the last observation, of a filter with known errors, in the
+        unit of its gain.
         """
         head, floor = self._embedder.scale, None
         with torch.no_grad():
@@ -224,7 +224,7 @@ class ModelStream(SamplesFutures):
 
     @cached_property
     def _single(self) -> SinglePolyODE | None:
-        """The model of one series at a time, made when it is first needed, as its tables are."""
+        """The model for one series at a time; it and its tables are made on first use."""
         return self._model.single
 
     def _blank(self) -> State:
@@ -260,10 +260,10 @@ class ModelStream(SamplesFutures):
 
     def _take_in(self, parts: State, update: Update) -> State:
         state, model, share = _of_model(parts), self._model, None
-        is_told, is_one = update.errors is not None or self._has_posterior, len(update.values) == 1
-        if is_told or not is_one or self._single is None:
+        noisy, is_one = update.errors is not None or self._has_posterior, len(update.values) == 1
+        if noisy or not is_one or self._single is None:
             data = self._pack(update, parts)
-        if is_told:
+        if noisy:
             share = model.share(data, data.series)
         if is_one and self._single is not None:
             one = {name: part[0].numpy() for name, part in state.items()}
@@ -289,7 +289,7 @@ class ModelStream(SamplesFutures):
         return state
 
     def _known_after(self, parts: State, update: Update) -> State:
-        """What the combiner knows after one more observation of each series."""
+        """Parts of the combiner after one more observation of each series."""
         values, driven = update.values, parts[_DRIVEN].cpu().numpy()
         if update.driven_gap is not None:
             since = update.gap[:, None]
@@ -303,12 +303,12 @@ class ModelStream(SamplesFutures):
         return known
 
     def _combined(self, known: Known, driven: np.ndarray) -> State:
-        """Parts of what the combiner knows, and of responses to inputs."""
+        """Parts for the state of the combiner and the responses to inputs."""
         found, device = {_KNOWN + name: part for name, part in known.items()}, self._embedder.device
         return {k: torch.from_numpy(x).to(device) for k, x in (found | {_DRIVEN: driven}).items()}
 
     def _pack(self, update: Update, parts: State) -> Packed:
-        """One observation of each of some series, as the model takes it."""
+        """An update in the form that the model reads."""
         values, *columns = update[:6]
         columns = map(torch.from_numpy, (np.where(update.mask, values, 0.0), *columns))
         series = torch.arange(len(values), device="cpu")
@@ -347,11 +347,11 @@ class ModelStream(SamplesFutures):
 
 
 def _of_model(parts: State) -> State:
-    own = (_STATIC, _POSTERIOR, _DRIVEN, *PARTS)
-    return {k: x for k, x in parts.items() if k not in own and not k.startswith(_KNOWN)}
+    others = (_STATIC, _POSTERIOR, _DRIVEN, *PARTS)
+    return {k: x for k, x in parts.items() if k not in others and not k.startswith(_KNOWN)}
 
 
 def _known(parts: State) -> Known:
-    """What the combiner knows of each series."""
+    """State of the combiner for each series."""
     known = {k: x for k, x in parts.items() if k.startswith(_KNOWN)}
     return {name.removeprefix(_KNOWN): part.cpu().numpy() for name, part in known.items()}

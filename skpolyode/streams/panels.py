@@ -1,4 +1,4 @@
-"""How files hold panels and inputs, which may come from anyone: they are checked."""
+"""How files hold panels and inputs; they are checked, as files may come from anyone."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CLOCK = ("counts", "ticks", "per_unit", "unit", "tz")
 
 def _panel_state(panel: Panel) -> dict[str, Any]:
     counts, axis, ticks, per_unit = panel.rows.times
-    names = (own.name for own in fields(Rows) if own.name not in ("times", "unreadable"))
+    names = (field.name for field in fields(Rows) if field.name not in ("times", "unreadable"))
     clock = zip(_CLOCK, (counts, ticks, per_unit, axis.unit, axis.tz), strict=True)
     return dict(clock) | {name: getattr(panel.rows, name) for name in names}
 
 
 def _panel(state: dict[str, Any]) -> Panel:
-    """Panel of what a file holds."""
+    """Panel from the state that a file holds."""
     counts, ticks, per_unit, unit, tz = (state.pop(name) for name in _CLOCK)
     rows = Rows(Times(counts, TimeAxis(unit, checked_zone(tz)), ticks, per_unit), **state)
     fit = are_offsets(rows.offsets, len(counts)) and rows.values.shape[0] == len(counts)

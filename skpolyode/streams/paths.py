@@ -1,4 +1,4 @@
-"""Streams of the polynomial memory of the observations."""
+"""Streams that keep a polynomial memory of the observations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skpolyode.streams.stream import SeriesStream
 
 
 class HiPPOStream(SeriesStream):
-    """Series that are followed by their polynomial memory, one observation at a time.
+    """Polynomial memory of series, updated one observation at a time.
 
     Made by :meth:`HiPPOTransformer.stream`. Its results always equal those of the transformer for
     all observations so far, up to rounding. The time of an update does not depend on the number of
@@ -32,8 +32,8 @@ class HiPPOStream(SeriesStream):
     panel : Panel
         Labels of the series; its rows are not read.
     keep : int, float, timedelta, str or None, default=None
-        How many rows of each series, or how long a time, `insert`, `correct` and `retract` may go
-        back; numbers of time are in the units of `times`. None: not at all, in less memory.
+        How far `insert`, `correct` and `retract` may go back: an int number of rows of each series,
+        or a duration; floats are in the units of `times`. None: not at all, in less memory.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ class HiPPOStream(SeriesStream):
 
     @cached_property
     def _single(self) -> SingleMemory:
-        """The memory of one series, made when it is first needed, as its tables are."""
+        """The memory of one series; it and its tables are made on first use."""
         return SingleMemory(self._memory)
 
     def _blank(self) -> State:
         shape = self._panel.n_series, self._panel.n_channels
         size = self._memory.n_coefficients
-        # Each channel's memory is that at its own last observation: what is held beyond it, up to
-        # the last observation of the series, becomes a line as soon as the next value is known.
+        # Each channel's memory ends at its last observation. From there to the last one of the
+        # series the value is held, until the next value of the channel turns it into a line.
         return {
             "c": torch.zeros(*shape, size, dtype=torch.float64, device="cpu"),
             "x": torch.zeros(shape, dtype=torch.float64, device="cpu"),
@@ -83,16 +83,16 @@ class HiPPOStream(SeriesStream):
     def _resume(self, panel: Panel) -> State:
         parts, (scaler, unit) = self._blank(), self._embedder.units
         times, values = panel.elapsed / unit, scaler.read(panel.values)
-        for own in split_channels(times, values, series_of_rows(panel)):
+        for rows in split_channels(times, values, series_of_rows(panel)):
             end = np.zeros(panel.n_series)
-            end[own.series] = own.times  # the last of each series stays
-            first, pieces = path_pieces(self._embedder.path, own, end)
+            end[rows.series] = rows.times  # keeps the last of each series
+            first, pieces = path_pieces(self._embedder.path, rows, end)
             c = remember(self._memory, pieces, torch.from_numpy(end))
             c[..., 0] += torch.from_numpy(first)
-            parts["c"][:, own.channels] = c
+            parts["c"][:, rows.channels] = c
             x = np.zeros_like(first)
-            x[own.series] = own.values
-            parts["x"][:, own.channels] = torch.from_numpy(x)
+            x[rows.series] = rows.values
+            parts["x"][:, rows.channels] = torch.from_numpy(x)
         return parts
 
     def _take_in(self, parts: State, update: Update) -> State:
@@ -109,7 +109,7 @@ class HiPPOStream(SeriesStream):
             if len(x) == 1:
                 propagate = self._single.propagate
                 pairs = zip(c[again], gap, strict=True)
-                moved = [propagate(own[None], g, elapsed[0])[0] for own, g in pairs]
+                moved = [propagate(one[None], g, elapsed[0])[0] for one, g in pairs]
                 c[again] = moved + self._single.respond(steps, gap, elapsed[0])[:, 0]
             else:
                 before, steps = torch.from_numpy(c[again][:, None]), torch.from_numpy(steps)

@@ -1,8 +1,7 @@
 """Late, corrected and retracted observations of streams that keep their latest rows.
 
-Such a stream has a second one, which follows it at a distance: its state is the one before the rows
-that are kept. A revision changes these rows, and the state of the series is computed anew from
-there, as it would have been.
+Such a stream holds a second one that lags behind: its state is that before the rows that are kept.
+A revision changes these rows, and recomputes the state of the series from there.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from skpolyode.streams.rows import AS_WAS, check_new, new_rows, read_rows
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
 
-# Faults and what a line says of each; the last time that is not kept stands for {}.
+# Faults and their lines in an error message; {} stands for the last time that is not kept.
 _BEYOND = (
     FaultKind("times before what is kept", f"make the stream with a larger keep{AS_WAS}"),
     "only what comes after {} is kept",
@@ -41,7 +40,7 @@ _WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOT_THERE}
 
 
 class Kept(NamedTuple):
-    """Rows of one series, in the order of time."""
+    """Rows of one series, ordered by time."""
 
     times: np.ndarray  # float64 (m,), in the units of the stream's panel
     values: np.ndarray  # float64 (m, D)
@@ -49,22 +48,22 @@ class Kept(NamedTuple):
 
     @classmethod
     def of(cls, rows: Panel, k: int) -> Kept:
-        """Rows of the series at a position among those that have any."""
-        own = slice(rows.offsets[k], rows.offsets[k + 1])
-        values = rows.values[own]
-        errors = np.full_like(values, np.nan) if rows.errors is None else rows.errors[own]
-        return cls(rows.times[own], values, errors)
+        """Rows of the k-th series of a panel."""
+        part = slice(rows.offsets[k], rows.offsets[k + 1])
+        values = rows.values[part]
+        errors = np.full_like(values, np.nan) if rows.errors is None else rows.errors[part]
+        return cls(rows.times[part], values, errors)
 
     def part(self, chosen: Any) -> Kept:
-        """Some of the rows."""
+        """The chosen rows."""
         return Kept(*(column[chosen] for column in self))
 
     def joined(self, other: Kept) -> Kept:
-        """These rows, and others after them."""
+        """These rows, followed by others."""
         return Kept(*map(np.concatenate, zip(self, other, strict=True)))
 
     def revised(self, new: Kept, action: str, whole_rows: bool) -> tuple[Kept, np.ndarray]:
-        """Rows after a change, and which of its cells (m', D) are wrong."""
+        """Rows after a change, and a mask (m', D) of the cells in `new` that are wrong."""
         times = np.union1d(self.times, new.times)
         joint = Kept(times, *np.full((2, len(times), new.values.shape[1]), np.nan))
         was, at = np.searchsorted(times, self.times), np.searchsorted(times, new.times)
@@ -93,20 +92,20 @@ class History:
         return self.rows.get(series, self.nothing)
 
     def append(self, rows: Panel) -> None:
-        """Keep new rows; those that are too old go into the stream before them."""
+        """Keep new rows; rows that are now too old go into the stream before them."""
         old = {}
         for k, s in enumerate(rows.ids.tolist()):
-            own = self.of(s).joined(Kept.of(rows, k))
-            first = max(len(own.times) - self.keep, 0)
+            joint = self.of(s).joined(Kept.of(rows, k))
+            first = max(len(joint.times) - self.keep, 0)
             if not isinstance(self.keep, int):
-                first = int(np.searchsorted(own.times, own.times[-1] - self.keep))
-            old[s], self.rows[s] = own.part(slice(first)), own.part(slice(first, None))
+                first = int(np.searchsorted(joint.times, joint.times[-1] - self.keep))
+            old[s], self.rows[s] = joint.part(slice(first)), joint.part(slice(first, None))
         before = self.before
         before._write(before._followed(gathered(old, before._panel), before._panel))
         before._panel = without_past(before._panel, before._clock.last)
 
     def learn(self, panel: Panel, inputs: Any) -> None:
-        """Take over what an update has said of the series, besides observations."""
+        """Take over the inputs of an update, and the origin of its times."""
         before = self.before
         if (
             before._panel.inputs is None
@@ -119,23 +118,23 @@ class History:
 
     @classmethod
     def restored(cls, kind: type[SeriesStream], state: dict[str, Any]) -> History | None:
-        """The history of the state of a stream, None if it has none."""
-        if (own := state.get("history")) is None:
+        """The history in the saved state of a stream; None if it has none."""
+        if (saved := state.get("history")) is None:
             return None
         before = kind.__new__(kind)
-        before.__setstate__(own["before"] | {"of": state["of"]})
-        history, rows = cls(before, own["keep"]), own["rows"]
+        before.__setstate__(saved["before"] | {"of": state["of"]})
+        history, rows = cls(before, saved["keep"]), saved["rows"]
         history.rows = {s: Kept.of(rows, k) for k, s in enumerate(rows.ids.tolist())}
         return history
 
     def check(self) -> None:
-        """Raise a ValueError if rows of a file, which may come from anyone, cannot be."""
+        """Raise a ValueError if rows of a file, which may come from anyone, do not fit."""
         n_series, n_channels = self.before.n_series, self.before._panel.n_channels
         fit = isinstance(self.keep, int | float) and self.keep > 0
-        for s, own in self.rows.items():
-            shapes = (n := len(own.times),), (n, n_channels), (n, n_channels)
-            fit &= 0 <= s < n_series and tuple(x.shape for x in own) == shapes
-            fit &= all(x.dtype == np.float64 for x in own) and bool((np.diff(own.times) > 0).all())
+        for s, row in self.rows.items():
+            shapes = (n := len(row.times),), (n, n_channels), (n, n_channels)
+            fit &= 0 <= s < n_series and tuple(x.shape for x in row) == shapes
+            fit &= all(x.dtype == np.float64 for x in row) and bool((np.diff(row.times) > 0).all())
         if not fit:
             raise ValueError("rows that are not of this stream")
 
@@ -146,13 +145,13 @@ class History:
 
 
 def gathered(rows: dict[int, Kept], panel: Panel) -> Panel:
-    """Rows of those series of a panel that have any, as an update has them."""
+    """Panel of new rows, with the kept rows of all series that have any."""
     series = np.array([s for s in sorted(rows) if len(rows[s].times)], dtype=np.int64)
     nothing = np.empty((0, panel.n_channels))
-    own = [Kept(np.empty(0), nothing, nothing), *(rows[s] for s in series.tolist())]
-    times, values, errors = map(np.concatenate, zip(*own, strict=True))
+    parts = [Kept(np.empty(0), nothing, nothing), *(rows[s] for s in series.tolist())]
+    times, values, errors = map(np.concatenate, zip(*parts, strict=True))
     beside = {} if np.isnan(errors).all() else {"errors": errors}
-    offsets = offsets_from([len(kept.times) for kept in own[1:]])
+    offsets = offsets_from([len(kept.times) for kept in parts[1:]])
     return new_rows(panel, series, times, values, offsets, **beside)
 
 
@@ -166,13 +165,13 @@ def read_keep(keep: Any, time_unit: str | None) -> int | float:
 
 
 class Revisable:
-    """What streams with `keep` can do besides: take in late, corrected and retracted rows."""
+    """Base of streams, for late, corrected and retracted rows; these need `keep`."""
 
     _history: History | None
 
     @classmethod
     def _keeping(cls, embedder: Any, panel: Panel, keep: Any) -> Self:
-        """Stream that goes on from the last observations of series, and keeps their latest rows."""
+        """Stream that continues from the last rows of series, and keeps their latest ones."""
         keep, seen = read_keep(keep, panel.time_unit), observed_part(panel)
         stop = np.repeat(seen.offsets[1:], seen.lengths)
         late = np.arange(len(stop)) >= stop - keep
@@ -187,19 +186,19 @@ class Revisable:
         return stream
 
     def insert(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
-        """Take in observations that come late: the state becomes what it would have been.
+        """Insert observations that arrive late, as if they had arrived in time.
 
         The stream must have been made with `keep`, and the times must be after the rows that it
-        has forgotten. A row that is there at this time gets the further channels.
+        has forgotten. A row that exists at this time gets the further channels.
 
         Parameters
         ----------
         series : int, str or array-like of such of shape (n_rows,)
-            Which series each row is of, by position, or by id where ids are text.
+            Series of each row, by position, or by id if ids are text.
         time : scalar or array-like of shape (n_rows,)
-            Times of the observations, as of `update`; those of a series in order.
+            Times of the observations, as in `update`; those of a series in order.
         values : array-like of shape (n_rows, D) or (n_rows,), or dict
-            Values, NaN where there is none, as of `update`.
+            Values, NaN where there is none, as in `update`.
         errors : array-like of the shape of `values` or None, default=None
             Known standard deviations of the values.
 
@@ -230,12 +229,12 @@ class Revisable:
         return self._revise("insert", series, time, values, errors)
 
     def correct(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
-        """Replace observations that were wrong: the state becomes what it would have been.
+        """Replace wrong observations, as if the right ones had arrived at first.
 
         Parameters
         ----------
         series : int, str or array-like of such of shape (n_rows,)
-            Which series each row is of.
+            Series of each row.
         time : scalar or array-like of shape (n_rows,)
             Times of the rows.
         values : array-like of shape (n_rows, D) or (n_rows,), or dict
@@ -256,16 +255,16 @@ class Revisable:
         return self._revise("correct", series, time, values, errors)
 
     def retract(self, series: Any, time: Any, channels: Any = None) -> Self:
-        """Take back observations: the state becomes what it would have been without them.
+        """Remove observations; the state becomes what it would have been without them.
 
         Parameters
         ----------
         series : int, str or array-like of such of shape (n_rows,)
-            Which series each row is of.
+            Series of each row.
         time : scalar or array-like of shape (n_rows,)
             Times of the rows.
         channels : str, sequence of str or None, default=None
-            Names of the channels whose values are taken back. None: whole rows.
+            Names of the channels whose values are removed. None: whole rows.
 
         Returns
         -------
@@ -283,8 +282,8 @@ class Revisable:
         if names is not None and (unknown := set(names) - set(panel.channel_names)):
             raise ValueError(f"retract: there is no channel {min(unknown)!r}.")
         n_rows = max(len(np.atleast_1d(x)) for x in (series, time))
-        some = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that can be
-        cells = np.tile(some, (n_rows, 1))
+        valid = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that pass checks
+        cells = np.tile(valid, (n_rows, 1))
         return self._revise("retract", series, time, cells, None, whole_rows=names is None)
 
     def _revise(
@@ -313,8 +312,8 @@ class Revisable:
             beyond = new.times <= before._clock.last[s]
             for (kind, what), rows_of in ((_BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
 
-                def line(row: int, s: int = s, own: Kept = new, what: str = what) -> str:
-                    moments = own.times[row], before._clock.last[s]
+                def line(row: int, s: int = s, new: Kept = new, what: str = what) -> str:
+                    moments = new.times[row], before._clock.last[s]
                     at, end = (panel.rows.format_from(s, moment) for moment in moments)
                     return f"{faults.series(s)}, time {at}: {what.format(end)}"
 

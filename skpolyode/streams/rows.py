@@ -1,4 +1,4 @@
-"""Observations that a user passes to `update`: a small panel that goes on where a stream ends."""
+"""Observations that a user passes to `update`, as a small panel that continues a stream."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from skpolyode.panel.selection import channel_order, refuse_reordered
 from skpolyode.panel.timeaxis import Times, join_times
 
 AS_WAS = "; the stream is as it was"
-_REMEDIES = {  # in place of options that only panels have
+_REMEDIES = {  # instead of options that only panels have
     UNSORTED: "give each series its observations in the order of time",
     DUPLICATE: "merge observations of equal time into one row, NaN where not observed",
 }
@@ -46,7 +46,7 @@ def new_rows(
     offsets: np.ndarray,
     **beside: np.ndarray,
 ) -> Panel:
-    """Panel of new rows, on the clock of another one; the ids are positions of series in that."""
+    """Panel of new rows, on the clock of `panel`; its ids are positions of series in `panel`."""
     origin = panel.rows.origin
     rows = replace(
         panel.rows,
@@ -72,16 +72,16 @@ def read_rows(
     series: Any,
     errors: Any = None,
 ) -> Panel:
-    """Read new observations of some series of a panel, of which `last` (B,) was the last time.
+    """Read new observations of series of a panel, whose last times are `last` (B,).
 
-    They are those of :func:`new_rows`, of rising positions.
+    Returns a panel of :func:`new_rows`, in ascending order of the positions.
 
     Raises
     ------
     ValueError
-        If something is wrong with them: one error that lists the first faults.
+        If they are not valid; one error lists the first faults.
     TypeError
-        If their times are of a kind that cannot be those of observations.
+        If their times are of another kind than those of the panel.
     """
     clock, one_row = _read_times(times, panel), np.ndim(times) == 0
     columns = _columns(values, panel, one_row, "values")
@@ -104,7 +104,7 @@ def read_rows(
         doubts.warn_if_any(stacklevel=3)
         rows = rows.with_cells(lambda cells: np.where(judged.hidden, np.nan, cells))
     given = rows.observed
-    if rows.errors is not None:  # those without a value are faults
+    if rows.errors is not None:  # errors without a value are faults
         given |= ~np.isnan(rows.errors).all(axis=1)
     rows = rows if given.all() else rows.keep(given)
     counts = rows.times.counts
@@ -118,9 +118,9 @@ def read_rows(
 
 
 def check_new(panel: Panel, scaler: ChannelScaler, new: Panel, last: np.ndarray) -> None:
-    """Raise one error for all faults of new rows, which follow on the `last` times of their series.
+    """Raise one error for all faults of new rows, which follow the `last` times of their series.
 
-    A row at that time, -inf if there is none, is checked with those of the series.
+    A row at the last time, unless this is -inf, is checked together with the new ones.
     """
     begun = np.isfinite(last) & np.isfinite(new.times).all()  # rows of unknown time are counted
     first = new.offsets[:-1][begun]
@@ -148,7 +148,7 @@ def _refuse_lengths(what: str, length: int, columns: list[Any]) -> None:
 
 
 def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarray:
-    """Positions of some series, given by position or by ids that are text, one or a sequence."""
+    """Positions of series, which are given by position or by ids that are text, one or many."""
     chosen, n_series = np.atleast_1d(np.asarray(series)), len(ids)
     if chosen.ndim != 1 or chosen.dtype.kind not in "iuUO":
         raise TypeError(
@@ -173,7 +173,7 @@ def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarra
 
 
 def begun_at(panel: Panel, times: Any) -> Panel:
-    """Panel without rows that counts from the first datetimes, and takes over their time zone."""
+    """Panel without rows whose times count from the first datetimes, in their time zone."""
     block = read_instants(times, panel, "update: times")
     if block.kind != "datetime":
         return panel
@@ -190,7 +190,7 @@ def begun_at(panel: Panel, times: Any) -> Panel:
 
 
 def _read_times(times: Any, panel: Panel) -> Times:
-    """Times as they are, on the clock of a panel."""
+    """Read times, on the clock of a panel."""
     block = read_instants(times, panel, "update: times")
     if block.data.ndim != 1:
         raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
@@ -199,7 +199,7 @@ def _read_times(times: Any, panel: Panel) -> Times:
 
 
 def _columns(values: Any, panel: Panel, one_row: bool, name: str) -> list[Any]:
-    """Cells of each channel; columns of a frame, entries of a Series or a dict go by name."""
+    """Cells of each channel; frames, Series and dicts are matched by name."""
     wanted, named = panel.channel_names, panel.has_channel_names
     if isinstance(values, Mapping):  # channels that it leaves out were not observed
         row = {**dict.fromkeys(wanted if named else (), np.nan), **values}
@@ -226,7 +226,7 @@ def _columns(values: Any, panel: Panel, one_row: bool, name: str) -> list[Any]:
 
 
 def _owners(series: Any, n_rows: int, ids: np.ndarray) -> np.ndarray:
-    """Which series each row belongs to."""
+    """Position of the series of each row."""
     owner = np.arange(len(ids)) if series is None else read_series(series, ids, "update: series")
     if len(owner) == n_rows:
         return owner

@@ -41,7 +41,7 @@ _GROUP = 2048  # series updated together: few enough for the cache, enough to ke
 class SeriesStream(Revisable):
     """Base of streams: everything except the state of each series.
 
-    Subclasses define that state, tensors with one row a series: `_blank` makes it, `_resume`
+    Subclasses define that state, tensors with one row per series: `_blank` makes it, `_resume`
     computes it for known series, and `_take_in` updates it.
     """
 
@@ -62,11 +62,11 @@ class SeriesStream(Revisable):
 
     @classmethod
     def after(cls, embedder: Embedder, panel: Panel, keep: Any = None) -> Self:
-        """Stream that goes on from the last observations of the series of a checked panel."""
+        """Stream that continues from the last observations of the series of a checked panel."""
         if keep is not None:
             return cls._keeping(embedder, panel, keep)
         stream, known = cls(embedder, panel.without_rows()), observed_series(panel)
-        if not known.all():  # some start later
+        if not known.all():  # the others start later
             if known.any():
                 others, places = cls.after(embedder, panel[known]), np.flatnonzero(known)
                 stream._clock.put(places, others._clock)
@@ -84,13 +84,13 @@ class SeriesStream(Revisable):
         Parameters
         ----------
         series : int, str, array-like of such or None, default=None
-            Which series, by position or by id; None means all.
+            Series, by position or by id; None means all.
 
         Returns
         -------
         Panel
             Ids and static covariates of the series, and two rows for each, one if it was observed
-            once. Their values are the means of the channels, as a stream keeps no others.
+            once. Their values are the means of the channels, as a stream keeps no observations.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class SeriesStream(Revisable):
 
     @abstractmethod
     def _bind(self) -> None:
-        """Set what follows from the embedder, and is not saved."""
+        """Set attributes that follow from the embedder and are not saved."""
 
     @abstractmethod
     def _blank(self) -> State:
@@ -122,11 +122,11 @@ class SeriesStream(Revisable):
 
     @abstractmethod
     def _features(self, series: np.ndarray) -> np.ndarray:
-        """Features (b, F) of some series, but for the duration."""
+        """Features (b, F) of the series at positions (b,), without the duration."""
 
     @abstractmethod
     def _coefficients(self, series: np.ndarray) -> np.ndarray:
-        """Coefficients (b, D, N) of some series at their last observations."""
+        """Coefficients (b, D, N) of the series at positions (b,), at their last observations."""
 
     @property
     def n_series(self) -> int:
@@ -158,7 +158,7 @@ class SeriesStream(Revisable):
         errors: Any = None,
         inputs: Any = None,
     ) -> Self:
-        """Take in new observations, of any of the series.
+        """Add new observations, of any of the series.
 
         Parameters
         ----------
@@ -172,9 +172,9 @@ class SeriesStream(Revisable):
             time, and those of a dict are matched with the channels of `fit` by name; channels that
             a dict leaves out were not observed.
         series : int, str, array-like of such of shape (n_rows,) or None, default=None
-            Which series each row is of, by position, or by id where ids are text. A series may
-            have many rows, and rows of different series may be mixed. None: one row for each
-            series, or all rows of the only one.
+            Series of each row, by position, or by id if ids are text. A series may have many rows,
+            and rows of different series may be mixed. None: one row for each series, or all rows
+            of the only one.
         errors : array-like of the shape of `values` or None, default=None
             Known standard deviations of the values, NaN where not known; see `Panel`.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
@@ -214,12 +214,12 @@ class SeriesStream(Revisable):
         return self
 
     def embedding(self, series: Any = None) -> np.ndarray:
-        """Embed the series: what `transform` gives for all of their rows so far.
+        """Embed the series, as `transform` does for all of their rows so far.
 
         Parameters
         ----------
         series : int, str, array-like of such or None, default=None
-            Which series, by position or by id; None means all.
+            Series, by position or by id; None means all.
 
         Returns
         -------
@@ -241,7 +241,7 @@ class SeriesStream(Revisable):
 
     @available_if(lambda stream: stream._embedder.past is not None)
     def reconstruct(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
-        """Read the past of the series out of their memory at the last observation.
+        """Reconstruct the past of the series from their memory at the last observation.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class SeriesStream(Revisable):
             Times within ``[last observation - window_, last observation]``, for all of the series
             or for each.
         series : int, str, array-like of such or None, default=None
-            Which series, by position or by id; None means all.
+            Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
@@ -276,12 +276,12 @@ class SeriesStream(Revisable):
     def _asked(
         self, chosen: np.ndarray, times: Any, relative_to: str | None
     ) -> tuple[Panel, np.ndarray, np.ndarray]:
-        """Some of the series, the times asked of them, and where those of each start."""
+        """Panel of the `chosen` series, their query times (Q,), and the offsets of these."""
         panel, clock = self._panel[chosen], self._clock.take(chosen)
         return panel, *times_since(panel, times, edge(relative_to, clock.start, clock.last))
 
     def _started(self, series: Any) -> np.ndarray:
-        """Positions of some series; all of them must have been observed."""
+        """Positions of the selected series; a ValueError if one has not been observed."""
         everything = np.arange(self.n_series)
         chosen = everything if series is None else read_series(series, self._panel.ids)
         if (unseen := self._clock.count[chosen] == 0).any():
@@ -299,9 +299,9 @@ class SeriesStream(Revisable):
         return list(map_threads(partial(self._follow, panel=panel), groups))
 
     def _write(self, followed: list[tuple[Panel, Clock, State]]) -> None:
-        for own, clock, parts in followed:
-            self._clock.put(own.ids, clock)
-            self._put(self._parts, own.ids, parts)
+        for rows, clock, parts in followed:
+            self._clock.put(rows.ids, clock)
+            self._put(self._parts, rows.ids, parts)
 
     @torch.inference_mode()
     def _follow(self, rows: Panel, panel: Panel) -> tuple[Panel, Clock, State]:
@@ -309,15 +309,15 @@ class SeriesStream(Revisable):
         clock, parts = self._clock.take(rows.ids), self._take(self._parts, rows.ids)
         scaler, unit = self._embedder.units
         values, lengths = scaler.read(rows.values), rows.lengths
-        for k in range(lengths.max()):  # rounds, with a row of each series that has so many
-            own = np.flatnonzero(lengths > k)
-            now = rows.offsets[own] + k
-            is_all, times, beside = len(own) == len(rows.ids), rows.times[now], {}
-            before = clock if is_all else clock.take(own)
+        for k in range(lengths.max()):  # rounds, with one row of each series that has so many
+            which = np.flatnonzero(lengths > k)
+            now = rows.offsets[which] + k
+            is_all, times, beside = len(which) == len(rows.ids), rows.times[now], {}
+            before = clock if is_all else clock.take(which)
             if rows.errors is not None:
                 beside["errors"] = rows.errors[now] / scaler.scale
             if self._embedder.inputs is not None:
-                labels = panel[rows.ids[own]]
+                labels = panel[rows.ids[which]]
                 beside["driven_gap"] = DrivenGap.of(
                     self._embedder, labels, before.last, before.elapsed, times
                 )
@@ -325,8 +325,8 @@ class SeriesStream(Revisable):
             if is_all:
                 clock, parts = moved, self._take_in(parts, update)
                 continue
-            clock.put(own, moved)
-            self._put(parts, own, self._take_in(self._take(parts, own), update))
+            clock.put(which, moved)
+            self._put(parts, which, self._take_in(self._take(parts, which), update))
         return rows, clock, parts
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -350,7 +350,7 @@ class SeriesStream(Revisable):
         save(self, path)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is saved and pickled: no tables of the memory."""
+        """State to save and pickle, without tables of the memory."""
         return {
             "of": self._embedder,
             "panel": self._panel,
@@ -369,7 +369,7 @@ class SeriesStream(Revisable):
 
     @classmethod
     def _from_file(cls, state: dict[str, Any]) -> Self:
-        """Stream of a state that may come from anyone: a ValueError if its parts do not fit."""
+        """Stream from the state in a file, from anyone: a ValueError if its parts do not fit."""
         panel, clock = state["panel"], Clock(**state["clock"])
         stopped = Clock.stopped(1, panel.n_channels)
         if kinds(clock._asdict()) != kinds(stopped._asdict(), panel.n_series):
@@ -396,13 +396,13 @@ class SeriesStream(Revisable):
 
     @staticmethod
     def _take(parts: State, series: np.ndarray) -> State:
-        """Copy of the state of some series."""
+        """Copy of the state of the series at given positions."""
         index = torch.tensor(series, device="cpu")
         return {n: part.index_select(0, index.to(part.device)) for n, part in parts.items()}
 
     @staticmethod
     def _put(parts: State, series: np.ndarray, new: State) -> None:
-        """Overwrite the state of some series."""
+        """Overwrite the state of the series at given positions."""
         index = torch.tensor(series, device="cpu")
         for name, part in new.items():
             parts[name].index_copy_(0, index.to(part.device), part)

@@ -2,8 +2,8 @@
 
 A model's weight is its posterior probability given the series so far (as in Raftery, Karny and
 Ettler, "Online prediction under model uncertainty via dynamic model averaging", Technometrics 2010,
-without forgetting). A forecast depends on the rows before its origin only, apart from the choice
-of the models.
+without forgetting). Except for the choice of models, a forecast depends only on the rows up to its
+origin.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ from skpolyode.structural.kalman import Filtered, kalman_filter, predict
 
 @dataclass(frozen=True)
 class StructuralSettings:
-    """How many models are drawn, and how far their forecasts reach."""
+    """Number of models to draw, and limits of their forecasts."""
 
-    n_drawn: int = 128  # models of a turn, with a season, and without
-    n_turns: int = 3  # from the second on, models like the likeliest so far are drawn
-    n_alike: int = 8  # of the likeliest, at least, that count alike: one alone does not decide
-    many: int = 16  # channels times series, beyond which a quarter of these are drawn
-    n_periods: int = 4  # candidates for the period of the season
-    reach: float = 3.0  # ranges of the values so far, that a forecast may lie outside
+    n_drawn: int = 128  # models per round, both with a season and without
+    n_turns: int = 3  # rounds; after the first, models like the likeliest so far
+    n_alike: int = 8  # likeliest models that get the same weight: one alone does not decide
+    many: int = 16  # channels times series; above, a quarter as many models are drawn
+    n_periods: int = 4  # candidate periods of the season
+    reach: float = 3.0  # how far forecasts may leave the range of past values, in ranges
 
 
 SETTINGS = StructuralSettings()
 
 
 class StructuralForecasts(NamedTuple):
-    """Forecasts of Q values, or of the channels of Q rows."""
+    """Forecasts of Q values, or of Q rows with D channels."""
 
     means: np.ndarray  # float64 (Q,) or (Q, D)
-    deviations: np.ndarray  # float64, the same shape: expected size of the errors
+    deviations: np.ndarray  # float64, the same shape: standard deviations of the errors
 
 
 class _Series(NamedTuple):
@@ -76,13 +76,13 @@ class _Models:
     Parameters
     ----------
     gap : float
-        Typical time between its observations.
+        Median time between its observations.
     scales : float64 ndarray of shape (2,)
-        Typical step of its values, and of their logarithms.
+        Standard deviations of the steps of its values, and of their logarithms.
     groups : tuple of Components
-        Without a season, and with one.
+        Models without a season, then models with one.
     priors : tuple of float
-        Logarithm of the prior probability of the models of each group.
+        Log prior probability of each model of a group.
     """
 
     gap: float
@@ -93,24 +93,24 @@ class _Models:
     def forecasts(
         self, series: _Series, last: np.ndarray, times: np.ndarray
     ) -> StructuralForecasts:
-        """Values (Q,) at some times (Q,), from the observations up to the `last` (Q,).
+        """Forecasts (Q,) at `times` (Q,), each from the observations up to position `last` (Q,).
 
-        Of a long series, at most the longest past before each forecast is filtered, in blocks.
+        Long series are filtered in blocks: a forecast uses up to LONGEST_PAST observations.
         """
         found, half = StructuralForecasts(*np.empty((2, len(last)))), LONGEST_PAST // 2
         block = last // half
         for k in np.unique(block):
             asked = np.flatnonzero(block == k)
             start = max(int(k) - 1, 0) * half
-            seen = _Series(*(part[start : last[asked].max() + 1] for part in series))
-            own = self._forecasts(seen, last[asked] - start, times[asked])
-            found.means[asked], found.deviations[asked] = own
+            seen = _Series(*(column[start : last[asked].max() + 1] for column in series))
+            part = self._forecasts(seen, last[asked] - start, times[asked])
+            found.means[asked], found.deviations[asked] = part
         return found
 
     def _forecasts(
         self, series: _Series, last: np.ndarray, times: np.ndarray
     ) -> StructuralForecasts:
-        """As `forecasts`, of a series that is not long."""
+        """`forecasts` for one block of a series."""
         elapsed = (series.times - series.times[0]) / self.gap
         asked, place = np.unique(last, return_inverse=True)
         runs = [self.run(series, models, asked) for models in self.groups]
@@ -120,8 +120,8 @@ class _Models:
         highest = np.maximum.accumulate(series.values)[last]
         room, (means, squares) = SETTINGS.reach * (highest - lowest), np.zeros((2, len(last)))
         low, high, first = lowest - room, highest + room, series.values[0]
-        # A model of logarithms expects errors in proportion to its forecast: too small ones at a
-        # trough, too large ones at a peak. The level so far evens that out.
+        # In a model of logarithms the error is proportional to the forecast: too small at a trough,
+        # too large at a peak. The geometric mean with the past level compensates for that.
         level = (np.abs(series.values).cumsum() / np.arange(1, len(elapsed) + 1))[last]
         widest = np.where(last < FEWEST_VALUES, np.inf, highest - lowest)
         shares = np.split(weights, np.cumsum([len(models) for models in self.groups[:-1]]), axis=1)
@@ -146,9 +146,9 @@ class _Models:
         return StructuralForecasts(means, np.sqrt(variance))
 
     def run(self, series: _Series, models: Components, asked: np.ndarray | None = None) -> Filtered:
-        """Filter a series; the likelihoods are those of its values, whatever is modelled.
+        """Filter a series; likelihoods are those of its values, also in models of logarithms.
 
-        Covariances are kept after those observations that are `asked` for.
+        Covariances are kept only after the observations `asked`.
         """
         times, x = (series.times - series.times[0]) / self.gap, series.values[:, None]
         positive = series.values > 0
@@ -173,7 +173,7 @@ class StructuralModels:
     Parameters
     ----------
     channels : tuple of _Models or None
-        None of channels that were not observed.
+        None for channels that were not observed.
     """
 
     channels: tuple[_Models | None, ...]
@@ -182,25 +182,25 @@ class StructuralModels:
     def learn(cls, panel: Panel, seed: int, period: Sequence[float] | None = None) -> Self:
         """Draw models at random, and keep those that explain the series best.
 
-        `period` has lengths of seasons; None searches for them.
+        `period` lists the lengths of seasons; None: search for them.
         """
         size = SETTINGS.n_drawn
         if panel.n_channels * panel.n_series > SETTINGS.many:
             size //= 4
         channels = []
         for j in range(panel.n_channels):
-            own = [_observed(panel, j, i) for i in range(panel.n_series)]
-            own = [_Series(*(part[-LONGEST_PAST:] for part in s)) for s in own if len(s.times)]
-            channels.append(_learned(own, size, seed, period) if own else None)
+            all_series = (_observed(panel, j, i) for i in range(panel.n_series))
+            known = [_Series(*(x[-LONGEST_PAST:] for x in s)) for s in all_series if len(s.times)]
+            channels.append(_learn_channel(known, size, seed, period) if known else None)
         return cls(tuple(channels))
 
     def forecast_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> StructuralForecasts:
-        """Values (Q, D) at times (Q,), from the rows up to some origins.
+        """Forecasts (Q, D) at `times` (Q,), from the rows up to their origins.
 
-        The first ``counts[0]`` times belong to the first of the origins (O,), which rise, and so
-        on. NaN of channels without an observation up to there.
+        `origins` (O,) are ascending row numbers. The first ``counts[0]`` times belong to the first
+        of them, and so on. NaN for channels without an observation up to the origin.
         """
         found = StructuralForecasts(*np.full((2, len(times), panel.n_channels), np.nan))
         origin = np.repeat(origins, counts)
@@ -213,8 +213,8 @@ class StructuralModels:
                 last = seen.cumsum()[origin[asked] - rows[0]] - 1
                 known = last >= 0
                 if models is not None and known.any():
-                    own = _observed(panel, j, i), last[known], times[asked[known]]
-                    for column, part in zip(found, models.forecasts(*own), strict=True):
+                    query = _observed(panel, j, i), last[known], times[asked[known]]
+                    for column, part in zip(found, models.forecasts(*query), strict=True):
                         column[asked[known], j] = part
         return found
 
@@ -225,10 +225,10 @@ def _observed(panel: Panel, channel: int, series: int) -> _Series:
     return _Series(panel.times[rows][seen], panel.values[rows, channel][seen])
 
 
-def _learned(
+def _learn_channel(
     series: list[_Series], size: int, seed: int, period: Sequence[float] | None
 ) -> _Models:
-    """Models of a channel, from its series."""
+    """Choose the models of one channel, from its series."""
     gaps = np.concatenate([np.diff(s.times) for s in series])
     gap = float(np.median(gaps)) if len(gaps) else 1.0
     positive = all((s.values > 0).all() for s in series)
@@ -237,13 +237,13 @@ def _learned(
     plain, odds, errors = _search(models, series, size, seed, (), positive)
     groups, likelihoods, priors = [plain], [odds], [0.0]
     if period is None:
-        best = [own[:, row.argmax()] for own, row in zip(errors, odds, strict=True)]
+        best = [error[:, row.argmax()] for error, row in zip(errors, odds, strict=True)]
         seasons = [(p,) for p in _candidate_periods(series, gap, best)]
         times, values = (np.concatenate(column) for column in zip(*series, strict=True))
         rows = times / gap, values[:, None], offsets_from([len(s.times) for s in series])
-        seasons += [own for own in shared_seasons(*rows) if len(own) > 1]
+        seasons += [periods for periods in shared_seasons(*rows) if len(periods) > 1]
         spans = [(s.times[-1] - s.times[0]) / gap for s in series]
-        prior = -np.log(max(max(spans) / 2, 1.0))  # so many periods could have been chosen
+        prior = -np.log(max(max(spans) / 2, 1.0))  # number of distinct periods to choose from
     else:
         seasons, prior = alternatives([p / gap for p in period]), 0.0
         long = [(t / gap, without_line(t, x)) for t, x in series if len(t) > FEWEST_VALUES]
@@ -252,26 +252,26 @@ def _learned(
         seasonal, odds, _ = _search(models, series, size, seed, seasons, positive)
         groups, priors = [plain, seasonal], [0.0, prior]
         likelihoods.append(odds + prior)
-    odds, is_log = np.hstack(likelihoods), np.concatenate([own.is_log for own in groups])
-    # Half as many models are kept as a turn draws, by how likely they are in their best series;
-    # an eighth of these, at least, model values, not logarithms.
+    odds, is_log = np.hstack(likelihoods), np.concatenate([group.is_log for group in groups])
+    # Keep half as many models as a round draws, ranked by their relative likelihood in the series
+    # they suit best. At least an eighth of them model values, not logarithms.
     likely = (odds - odds.max(axis=1, keepdims=True)).max(axis=0)
     n_kept = SETTINGS.n_drawn // 2
     kept, n_plain = np.zeros(len(likely), dtype=bool), n_kept // 8
     kept[np.argsort(-likely, kind="stable")[: n_kept - n_plain]] = True
     rest = np.argsort(-np.where(kept | is_log, -np.inf, likely), kind="stable")
     kept[rest[:n_plain]] = True
-    parts = np.split(kept, np.cumsum([len(own) for own in groups])[:-1])
-    chosen = [(own.of(part), p) for own, part, p in zip(groups, parts, priors, strict=True)]
-    chosen = [(own, p) for own, p in chosen if len(own)]
+    parts = np.split(kept, np.cumsum([len(group) for group in groups])[:-1])
+    chosen = [(group.of(kept), p) for group, kept, p in zip(groups, parts, priors, strict=True)]
+    chosen = [(group, p) for group, p in chosen if len(group)]
     return _Models(gap, scales, *map(tuple, zip(*chosen, strict=True)))
 
 
-def _typical_step(series: list[_Series], of: object = np.asarray) -> float:
-    """Standard deviation of steps; 1 if there are none."""
-    steps = np.concatenate([np.diff(of(s.values)) for s in series])
+def _typical_step(series: list[_Series], scale: object = np.asarray) -> float:
+    """Standard deviation of steps, on a scale; 1 if there are none."""
+    steps = np.concatenate([np.diff(scale(s.values)) for s in series])
     size = float(np.std(steps)) if len(steps) else 0.0
-    return size if size > 1e-12 * max(np.abs(of(s.values)).max() for s in series) else 1.0
+    return size if size > 1e-12 * max(np.abs(scale(s.values)).max() for s in series) else 1.0
 
 
 def _search(
@@ -282,34 +282,34 @@ def _search(
     seasons: Sequence[tuple[float, ...]],
     positive: bool,
 ) -> tuple[Components, np.ndarray, list[np.ndarray]]:
-    """Draw models evenly, then twice as many that are like the likeliest so far.
+    """Draw models evenly, then twice as many that resemble the likeliest so far.
 
-    With their log likelihoods (S, G) of each series, and their one-step errors (n, G).
+    Returns the models, the log likelihood (S, G) of each series, and its one-step errors (n, G).
     """
     seeds = np.random.RandomState(seed + len(seasons)).randint(2**31 - 1, size=SETTINGS.n_turns)
 
-    def tried(some: np.ndarray) -> tuple[Components, np.ndarray, list[np.ndarray]]:
-        drawn = draw_components(some, seasons, positive=positive)
+    def evaluated(candidates: np.ndarray) -> tuple[Components, np.ndarray, list[np.ndarray]]:
+        drawn = draw_components(candidates, seasons, positive=positive)
         runs = [models.run(s, drawn) for s in series]
         odds = np.stack([run.log_likelihood[-1] for run in runs])
         return drawn, odds, [run.errors for run in runs]
 
     points = sobol_points(size, seeds[0])
-    runs = [tried(points)]
-    for own_seed in seeds[1:]:
+    runs = [evaluated(points)]
+    for turn_seed in seeds[1:]:
         odds = np.hstack([run[1] for run in runs])
         least = np.sort(odds, axis=1)[:, -SETTINGS.n_alike :][:, :1]
         share = softmax(np.minimum(odds, least) / 2, axis=1).mean(axis=0)
-        others = similar_points(points, share, max(len(seasons), 1), size, own_seed)
-        runs.append(tried(others))
+        others = similar_points(points, share, max(len(seasons), 1), size, turn_seed)
+        runs.append(evaluated(others))
         points = np.concatenate([points, others])
     drawn, odds, errors = zip(*runs, strict=True)
-    joined = [np.hstack(own) for own in zip(*errors, strict=True)]
+    joined = [np.hstack(each) for each in zip(*errors, strict=True)]
     return reduce(Components.joined, drawn), np.hstack(odds), joined
 
 
 def _candidate_periods(series: list[_Series], gap: float, errors: list[np.ndarray]) -> list[float]:
-    """Periods in typical gaps that the longest series have, in their values or one-step errors."""
+    """Likely periods of the longest series, from their values and one-step errors, in gaps."""
     found = []
     order = sorted(range(len(series)), key=lambda i: -len(series[i].times))
     for i in order[: SETTINGS.n_periods // 2]:

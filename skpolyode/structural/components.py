@@ -16,9 +16,9 @@ from scipy.stats import qmc
 from skpolyode.ensemble.periods import harmonics_of
 from skpolyode.saving.codec import saved
 
-LEVEL, _REVERTING, SLOPE, _SEASON = range(4)  # places in a state; the season fills the rest
+LEVEL, _REVERTING, SLOPE, _SEASON = range(4)  # indices in a state; the season fills the rest
 _UNKNOWN = 1e6  # variance of a level before the first observation
-_EVEN = 0.1  # share of the weight that is even, whatever points are likely
+_EVEN = 0.1  # share of the weight that is uniform over all points
 
 
 @saved(
@@ -46,26 +46,26 @@ class Components:
     :math:`ds = -\kappa s\,dt + \sigma_s\,dW`. The mean-reverting part
     :math:`dr = -\lambda r\,dt + \sigma_r\,dW` is a random walk for a rate of zero, and the season
     :math:`da = -\delta a\,dt + \sigma_a\,dW` (and b) fades and is renewed likewise (Harvey,
-    "Forecasting, structural time series models and the Kalman filter", 1989, section 9.1). So does
-    f, a value for each phase of a season that is sharper than its harmonics. The last value, the
+    "Forecasting, structural time series models and the Kalman filter", 1989, section 9.1). So is
+    f, one value per phase for a season that is sharper than its harmonics. The last value, the
     mean, the drift and exponential smoothing are special cases.
 
     Parameters
     ----------
     is_log : bool ndarray of shape (G,)
-        Whether they model the logarithm.
+        Whether the model is one of logarithms.
     noise : float64 ndarray of shape (G,)
-        Variance of an observation.
+        Variance of the observation noise.
     rate, walk, slope_rate, slope_walk, season_rate, season_walk : float64 ndarray of shape (G,)
-        Rates of decay per typical gap, and variances that a gap adds, apart from the decay.
+        Rates of decay per typical gap, and variances that a gap adds, before decay.
     slope, season : float64 ndarray of shape (G,)
-        Variances of the first slope, and of the first amplitudes but for their shares.
+        Initial variances of the slope, and of the amplitudes before they are scaled by `shares`.
     turns, shares : float64 ndarray of shape (G, K)
-        Of the harmonics of seasons: turns in a typical gap, and relative variances; 0 of those that
+        Harmonics of seasons: cycles per typical gap, and relative variances; 0 for harmonics that
         a model does not have.
     period, free : float64 ndarray of shape (G,)
-        Length of the longest season, and relative variance of what each of its phases, a typical
-        gap long, adds to the harmonics; 1 and 0 if none does.
+        Length of the longest season, and relative variance of the value that each of its phases (a
+        typical gap long) adds to the harmonics; 1 and 0 without such values.
     """
 
     is_log: np.ndarray
@@ -87,7 +87,7 @@ class Components:
         return len(self.noise)
 
     def of(self, which: np.ndarray) -> Self:
-        """The models at some positions."""
+        """The models at the positions `which`."""
         return type(self)(*(getattr(self, f.name)[which] for f in fields(self)))
 
     def joined(self, other: Self) -> Self:
@@ -109,7 +109,7 @@ class Components:
 
     @property
     def steady(self) -> np.ndarray:
-        """States (G, p) that stay, from which phases are apart: 1, others and without phases 0."""
+        """1 for constant states (G, p) in models with phases, which depend on them; else 0."""
         level, season = self.slope == 0, self.season_rate == 0
         first = np.column_stack([level, *np.zeros((2, len(self)))])
         return np.hstack([first, season[:, None] * (self.harmonics > 0)]) * (self.free > 0)[:, None]
@@ -120,18 +120,18 @@ class Components:
         return np.rint(self.period).astype(np.int64)
 
     def phases(self, times: np.ndarray) -> np.ndarray:
-        """Which phase (..., G) it is at times (...)."""
+        """Index (..., G) of the phase at times (...)."""
         turn = np.asarray(times)[..., None] / self.period % 1
         return np.rint(turn * self.n_phases).astype(np.int64) % self.n_phases
 
     def phase_moves(self, gap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Shares (..., G) of what phases add that remain after gaps (...), and variances gained."""
+        """Shares (..., G) of phase values that remain after gaps (...), and variances added."""
         gap = np.asarray(gap)[..., None]
         added = self.free * _added(self.season_rate, self.season_walk, gap)
         return np.exp(-self.season_rate * gap), added
 
     def gain(self, gap: np.ndarray) -> np.ndarray:
-        """What a slope of one adds to the level over gaps (...), (..., G)."""
+        """Rise (..., G) of the level over gaps (...) for a slope of one."""
         gap = np.asarray(gap)[..., None]
         damped = -np.expm1(-self.slope_rate * gap) / np.maximum(self.slope_rate, 1e-12)
         return np.where(self.slope_rate > 0, damped, gap)
@@ -140,16 +140,16 @@ class Components:
         """Shares (..., G, p) of the states that remain after gaps (...)."""
         gap = np.asarray(gap)[..., None]
         season = np.exp(-self.season_rate * gap)[..., None]
-        own = [np.ones_like(self.rate * gap), np.exp(-self.rate * gap)]
-        own.append(np.exp(-self.slope_rate * gap))
+        shares = [np.ones_like(self.rate * gap), np.exp(-self.rate * gap)]
+        shares.append(np.exp(-self.slope_rate * gap))
         n_season = self.harmonics.shape[1]
         season = np.broadcast_to(season, (*season.shape[:-1], n_season))
-        return np.concatenate([np.stack(own, axis=-1), season], axis=-1)
+        return np.concatenate([np.stack(shares, axis=-1), season], axis=-1)
 
     def added(self, gap: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Variances (..., G, p) that gaps (...) add to the states, and covariances (..., G).
+        """Variances (..., G, p) that gaps (...) add to the states.
 
-        The latter are of level and slope.
+        Then the covariances (..., G) that they add to level and slope.
         """
         gap, rate = np.asarray(gap)[..., None], np.maximum(self.slope_rate, 1e-12)
         left = np.exp(-rate * gap)
@@ -163,16 +163,16 @@ class Components:
 
     def seen(self, times: np.ndarray) -> np.ndarray:
         """Weights (..., G, p) of the states in an observation at times (...)."""
-        own, which = np.unique(self.turns, axis=0, return_inverse=True)
-        angle = 2 * np.pi * np.asarray(times)[..., None, None] * own
+        turns, which = np.unique(self.turns, axis=0, return_inverse=True)
+        angle = 2 * np.pi * np.asarray(times)[..., None, None] * turns
         waves = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-        waves = waves.reshape(*angle.shape[:-1], 2 * own.shape[1])[..., which.ravel(), :]
+        waves = waves.reshape(*angle.shape[:-1], 2 * turns.shape[1])[..., which.ravel(), :]
         first = np.broadcast_to([1.0, 1.0, 0.0], (*waves.shape[:-1], _SEASON))
         return np.concatenate([first, waves], axis=-1)
 
 
 def _added(rate: np.ndarray, walk: np.ndarray, gap: float | np.ndarray) -> np.ndarray:
-    """Variance that a mean-reverting walk gains in a gap."""
+    """Variance that a mean-reverting walk gains over a gap."""
     fading = walk * -np.expm1(-2 * rate * gap)
     return np.where(rate > 0, fading / np.maximum(2 * rate, 1e-12), walk * gap)
 
@@ -185,10 +185,10 @@ def sobol_points(n: int, seed: int) -> np.ndarray:
 def similar_points(
     points: np.ndarray, weights: np.ndarray, n_seasons: int, n: int, seed: int
 ) -> np.ndarray:
-    """Further points (n, 13), spread as others (m, 13) of some weights (m,) are.
+    """Further points (n, 13), distributed like given `points` (m, 13) with `weights` (m,).
 
-    Each coordinate has the beta distribution of their mean and variance, the period their shares
-    of seasons, and a tenth of all weight is even.
+    Each coordinate has the beta distribution with their mean and variance, the period their
+    distribution over seasons. A tenth of the weight is uniform.
     """
     mean, square = ((1 - _EVEN) * weights @ points**power + _EVEN / (power + 1) for power in (1, 2))
     size = mean * (1 - mean) / (square - mean**2) - 1
@@ -202,7 +202,7 @@ def similar_points(
 
 
 # The prior of structural models. Every point of the unit cube is a model; each coordinate decides
-# one property, by thresholds or by a place in a range whose logarithm is spread evenly.
+# one property, by thresholds or as a position in a range that is uniform in its logarithm.
 _COORDINATES = (
     *("level", "walk", "reversion", "slope_kind", "slope", "damping", "period", "season"),
     *("season_kind", "season_walk", "log", "harmonics", "slope_walk"),
@@ -216,22 +216,22 @@ _THRESHOLDS = {
     "full_renewal": 0.5,  # of "slope_walk": below, a damped slope keeps its variance
     "fades": 0.25,  # of "season_kind": below the season fades
     "still": 0.3,  # of "season_walk": below a season that does not fade never changes
-    "log": 0.5,  # of "log": below the logarithm is modelled, where all is positive
+    "log": 0.5,  # of "log": below logarithms are modelled, if all values are positive
     "one_harmonic": 0.3,  # of "harmonics"
     "two_harmonics": 0.5,  # of "harmonics"; above there are all
-    "free": 0.6,  # of "harmonics": above, each phase adds a value of its own
+    "free": 0.6,  # of "harmonics": above, each phase adds a separate value
 }
 _RANGES = {
-    "walk": (10**-2.5, 10**1.5),  # variance in a typical gap, over that of the noise
-    "reverting_walk": (0.1, 100),  # stationary variance, over that of the noise
+    "walk": (10**-2.5, 10**1.5),  # variance per typical gap, relative to the noise
+    "reverting_walk": (0.1, 100),  # stationary variance, relative to the noise
     "reversion": (1, 50),  # typical gaps
-    "slope": (0.01, 10**0.5),  # standard deviation, in typical steps a gap
+    "slope": (0.01, 10**0.5),  # standard deviation, in typical steps per gap
     "damping": (10**0.5, 100),  # typical gaps
     "slope_walk": (1e3, 1e-3),  # share of the variance that is renewed
     "season": (10**-0.5, 10),  # standard deviation of the amplitudes, in typical steps
     "fading": (1, 20),  # periods
     "season_walk": (10**-2.5, 0.5),  # relative change of the amplitudes in a period
-    "free": (10**-6.25, 1),  # variance of what a phase adds, over that of amplitudes
+    "free": (10**-6.25, 1),  # variance of the value of a phase, relative to the amplitudes
 }
 
 
@@ -240,9 +240,9 @@ def draw_components(
 ) -> Components:
     """Structural models at points (G, 13) of the unit cube; see the tables above.
 
-    Variances are relative to those that one typical gap and the noise add together. Each model has
-    one of the `seasons`, all periods of which are there together; without any there is none.
-    Logarithms are modelled of `positive` values only.
+    Variances are scaled so that the noise and the level's change in a typical gap add up to 1. Each
+    model has one of the `seasons`, with all its periods, or none if there are none. Logarithms are
+    modelled only of `positive` values.
     """
     u = dict(zip(_COORDINATES, points.T, strict=True))
     below = _THRESHOLDS
@@ -278,7 +278,7 @@ def _draw_seasons(
     between: Callable[[str, str], np.ndarray],
     seasons: Sequence[tuple[float, ...]],
 ) -> tuple[np.ndarray, ...]:
-    """What `Components` has of seasons, from its `season_rate` on."""
+    """Fields of `Components` that describe seasons, from `season_rate` on."""
     none = np.zeros(len(u["season"]))
     if not seasons:
         return none, none, none, *np.empty((2, len(none), 0)), none + 1.0, none
@@ -287,28 +287,28 @@ def _draw_seasons(
     turns, order = (table[which] for table in _waves(seasons))
     most = np.select(limits, [1, 2], turns.shape[1])[:, None]
     shares = np.where((order > 0) & (order <= most), 1 / np.maximum(order, 1), 0.0)
-    period = np.array([max(own) for own in seasons])[which]
+    period = np.array([max(periods) for periods in seasons])[which]
     season = between("season", "season") ** 2
     fades, still = u["season_kind"] < below["fades"], u["season_walk"] < below["still"]
     season_rate = np.where(fades, 1 / (period * between("season_walk", "fading")), 0.0)
     walked = np.where(still, 0.0, between("season_walk", "season_walk") ** 2 / period)
     season_walk = season * np.where(fades, 2 * season_rate, walked)
-    # Of a short season the harmonics have all shapes; a cycle that fades has no fixed phases.
-    is_long = np.array([max(own) > 2 * max(harmonics_of(own)) + 2 for own in seasons])
+    # Harmonics of a short season can take any shape; a cycle that fades has no fixed phases.
+    is_long = np.array([max(p) > 2 * max(harmonics_of(p)) + 2 for p in seasons])
     is_free = is_long[which] & ~fades & (u["harmonics"] > below["free"])
     free = np.where(is_free, between("harmonics", "free"), 0.0)
     return season_rate, season_walk, season, turns, shares, np.where(is_free, period, 1.0), free
 
 
 def _waves(seasons: Sequence[tuple[float, ...]]) -> tuple[np.ndarray, np.ndarray]:
-    """Turns (C, K) of all harmonics of C seasons, and which harmonic of its period each is.
+    """Cycles per gap (C, K) of the harmonics of C seasons, and their orders (C, K) in a period.
 
-    Both are 0 in what fills the rows of seasons with fewer.
+    Rows of seasons with fewer harmonics are padded with 0.
     """
-    size = max(sum(harmonics_of(own)) for own in seasons)
+    size = max(sum(harmonics_of(periods)) for periods in seasons)
     turns, order = np.zeros((2, len(seasons), size))
-    for row, own in enumerate(seasons):
-        numbers = np.concatenate([np.arange(1, n + 1) for n in harmonics_of(own)])
+    for row, periods in enumerate(seasons):
+        numbers = np.concatenate([np.arange(1, n + 1) for n in harmonics_of(periods)])
         order[row, : len(numbers)] = numbers
-        turns[row, : len(numbers)] = numbers / np.repeat(own, harmonics_of(own))
+        turns[row, : len(numbers)] = numbers / np.repeat(periods, harmonics_of(periods))
     return turns, order

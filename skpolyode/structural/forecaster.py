@@ -1,4 +1,4 @@
-"""Structural models of single series as an estimator of its own."""
+"""Structural models of single series as an estimator."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _LARGEST = 1e150  # squares of such values are still numbers
 class StructuralForecaster(SeriesEstimator):
     """Forecast single series by models of level, trend and season, at irregular times.
 
-    Some hundreds of linear state-space models are drawn for each channel: levels that stay, walk at
-    random or revert to a mean, trends, seasons (long ones also with a value for each phase) and
-    cycles, in values or logarithms. The likeliest are kept, and averaged by the probability of the
-    series so far under each (Bayesian model averaging; Raftery, Karny and Ettler, Technometrics
-    2010, without forgetting). The members are Kalman filters in continuous time, so that no grid is
-    needed. Use it for one or a few series that are too short for learned dynamics;
-    `PolyODEForecaster` has it as a member of its ensemble there.
+    Hundreds of linear state-space models are drawn for each channel. Their levels are constant,
+    random walks or mean-reverting; they have trends, seasons (long ones also with one value per
+    phase) and cycles, in values or logarithms. The likeliest are kept and averaged, weighted by the
+    probability of the series so far under each (Bayesian model averaging; Raftery, Karny and
+    Ettler, Technometrics 2010, without forgetting). The models are Kalman filters in continuous
+    time and need no grid. Use it for one or a few series that are too short for learned dynamics;
+    `PolyODEForecaster` then includes it in its ensemble.
 
     Parameters
     ----------
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
         Lengths of seasons: in the units of `times` or, for datetimes, durations such as "7D".
-        "auto" searches for some; None: there is no season.
+        "auto": search for them; None: no season.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw of models; pass an int to draw the same ones in each fit.
 
@@ -50,12 +50,12 @@ class StructuralForecaster(SeriesEstimator):
     models_ : StructuralModels
         The models that were kept, by channel.
     limits_ : CellLimits
-        Least and largest credible value of each channel; cells beyond are taken as not observed,
+        Smallest and largest credible value of each channel. Cells outside count as not observed,
         with a warning that names them.
 
     See Also
     --------
-    skpolyode.PolyODEForecaster : Learned dynamics beside these models.
+    skpolyode.PolyODEForecaster : Learned dynamics, combined with these models.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class StructuralForecaster(SeriesEstimator):
         Returns
         -------
         Panel
-            All channels at these times; NaN of a channel, or a series, that was never observed.
+            All channels at these times; NaN for a channel or a series that was never observed.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class StructuralForecaster(SeriesEstimator):
         return self._answers(X, times, relative_to, lambda found: found.means)
 
     def forecast_std(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
-        """Expected size of the errors of `forecast`, whose parameters these are.
+        """Standard deviations of the errors of `forecast`.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class StructuralForecaster(SeriesEstimator):
         Returns
         -------
         Panel
-            Standard deviations of what is to be observed, in the units of the channels.
+            Standard deviations of future observations, in the units of the channels.
         """
         return self._answers(X, times, relative_to, lambda found: found.deviations)
 
@@ -152,7 +152,7 @@ class StructuralForecaster(SeriesEstimator):
         X: Any,
         times: Any,
         relative_to: str | None,
-        of: Callable[[StructuralForecasts], np.ndarray],
+        column: Callable[[StructuralForecasts], np.ndarray],
     ) -> Panel:
         check_is_fitted(self)
         panel = within_limits(align_to_fit(as_panel(X), self), self.limits_)
@@ -163,6 +163,6 @@ class StructuralForecaster(SeriesEstimator):
             why = "its last observation ({} such times): a forecast starts there."
             refuse_early(known, asked, starts, known.end, why)
             last = known.offsets[1:] - 1
-            return of(self.models_.forecast_from(known, last, asked, np.diff(starts)))
+            return column(self.models_.forecast_from(known, last, asked, np.diff(starts)))
 
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)

@@ -10,16 +10,16 @@ from scipy.special import gammaln
 
 from skpolyode.structural.components import LEVEL, SLOPE, Components
 
-_AT_ONCE = 64  # gaps, of whose moves the calls take no longer than of one
-_PRIOR = 0.5  # half the number of observations that speak for errors of one typical step
+_AT_ONCE = 64  # gaps per batch: their transitions take no longer to compute than one
+_PRIOR = 0.5  # half the number of observations that the prior of the scale, 1, is worth
 
 
 class Filtered(NamedTuple):
     """States and likelihoods of G models after each of n observations."""
 
-    log_likelihood: np.ndarray  # float64 (n, G): of the observations so far without the first
+    log_likelihood: np.ndarray  # float64 (n, G): of the observations so far except the first
     states: np.ndarray  # float64 (n, G, p): means
-    errors: np.ndarray  # float64 (n, G): of one-step forecasts, in expected errors
+    errors: np.ndarray  # float64 (n, G): of one-step forecasts, over their expected size
     scale: np.ndarray  # float64 (n, G): estimated factor of all variances
     covariances: np.ndarray  # float64 (m, G, p, p): after the observations asked for
     phases: np.ndarray  # float64 (m, 3, G, B): means, variances and shares of phases, likewise
@@ -30,20 +30,20 @@ def kalman_filter(
 ) -> Filtered:
     """Filter a series with each model.
 
-    The common scale of a model's variances is estimated on the way, so that errors have Student's
+    The common scale of a model's variances is estimated recursively, so that errors have Student's
     t distribution (West and Harrison, "Bayesian forecasting and dynamic models", 1997, section
     4.5).
 
     Parameters
     ----------
     times : float64 ndarray of shape (n,)
-        Rising.
+        Ascending.
     values : float64 ndarray of shape (n, G)
-        As each model sees them: logarithms, for those that model these.
+        Values for each model; logarithms for models of these.
     models : Components
         G models with p states.
     asked : int64 ndarray of shape (m,) or None, default=None
-        Rising: observations after which covariances are kept. None keeps none.
+        Ascending positions of observations after which covariances are kept. None: keep none.
     """
     variance = models.start()
     covariance = variance[:, :, None] * np.eye(variance.shape[1])
@@ -57,16 +57,16 @@ def kalman_filter(
     found = Filtered(zeros[0], states, zeros[1], np.ones(values.shape), covariances, phases_kept)
     shape, squares, log_likelihood = _PRIOR, np.full(len(models), _PRIOR), np.zeros(len(models))
     moves = _moves(np.diff(times), models)
-    for i, own in enumerate(seen):
-        if i:  # over the gap before
+    for i, weights in enumerate(seen):
+        if i:  # predict over the gap
             *move, faded, renewed = next(moves)
             mean = _over_gap(mean, covariance, *move)
             phases.move(faded, renewed)
         free, spread, left = phases.at(i)
-        own = own * left
-        error = values[i] - (own * mean).sum(axis=1) - free
-        known = np.matmul(covariance, own[:, :, None])[:, :, 0]
-        expected = (own * known).sum(axis=1) + spread + models.noise
+        weights = weights * left
+        error = values[i] - (weights * mean).sum(axis=1) - free
+        known = np.matmul(covariance, weights[:, :, None])[:, :, 0]
+        expected = (weights * known).sum(axis=1) + spread + models.noise
         if i:  # the first observation sets the level, and has no likelihood
             square = error**2 / expected
             log_likelihood += gammaln(shape + 0.5) - gammaln(shape)
@@ -94,7 +94,7 @@ def _over_gap(
     added: np.ndarray,
     both: np.ndarray,
 ) -> np.ndarray:
-    """Means (G, p) after a gap, as `_moves` has them; covariances (G, p, p) change in place."""
+    """Means (G, p) after a gap, from the arrays of `_moves`; updates `covariance` in place."""
     slope, mean = mean[:, SLOPE], mean * left
     mean[:, LEVEL] += rise * slope
     covariance[:, LEVEL] += rise[:, None] * covariance[:, SLOPE]
@@ -107,15 +107,15 @@ def _over_gap(
 
 
 def _moves(gaps: np.ndarray, models: Components) -> Iterator[tuple[np.ndarray, ...]]:
-    """What each gap does to G models with p states, as arrays (G,), (G, p), (G, p), (G,), and two.
+    """Transitions of G models with p states over each gap, six arrays per gap.
 
-    That is the rise of the level by a slope of one, the shares of the states that are left, the
-    variances added, and the covariances of level and slope added; then the shares (G,) of the
-    phases that are left, and the variances (G,) added.
+    The rise (G,) of the level for a slope of one, the shares (G, p) of the states that remain, the
+    variances (G, p) added, and the covariances (G,) of level and slope added; then the shares (G,)
+    of the phases that remain, and the variances (G,) added to them.
     """
     for start in range(0, len(gaps), _AT_ONCE):
-        own, which = np.unique(gaps[start : start + _AT_ONCE], return_inverse=True)
-        columns = models.gain(own), models.kept(own), *models.added(own), *models.phase_moves(own)
+        gap, which = np.unique(gaps[start : start + _AT_ONCE], return_inverse=True)
+        columns = models.gain(gap), models.kept(gap), *models.added(gap), *models.phase_moves(gap)
         for place in which:
             yield tuple(column[place] for column in columns)
 
@@ -129,10 +129,10 @@ def predict(
     origins: np.ndarray,
     leads: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means (Q, G) and variances (Q, G) of observations, up to the scale of the variances.
+    """Means (Q, G) and variances (Q, G) of future observations; variances lack their scale.
 
-    They follow from states (Q, G, p) at times `origins` (Q,), and are for times `leads` (Q,) later.
-    `place` (Q,) says which of the covariances (m, G, p, p) and phases (m, 3, G, B) each has.
+    `states` (Q, G, p) are those at times `origins` (Q,). Forecasts are for times `leads` (Q,)
+    later. `place` (Q,) indexes the covariances (m, G, p, p) and the phases (m, 3, G, B).
     """
     then = models.seen(origins + leads)
     seen = then * models.kept(leads)
@@ -144,30 +144,30 @@ def predict(
     expected = np.einsum("qgp,qgp->qg", seen, states) + left * free
     known = np.empty_like(seen)
     for k in np.unique(place):  # no covariance is copied
-        own = seen[place == k].swapaxes(0, 1)
-        known[place == k] = (own @ covariances[k]).swapaxes(0, 1)
+        weights = seen[place == k].swapaxes(0, 1)
+        known[place == k] = (weights @ covariances[k]).swapaxes(0, 1)
     added = models.added(leads)[0]
-    # The slope is not observed, so that its covariance with the level does not matter.
+    # The slope is not observed: its covariance with the level does not matter.
     variance = (seen * known).sum(axis=-1) + (then**2 * added).sum(axis=-1) + models.noise
     variance += left**2 * spread + renewed
     return expected, variance
 
 
 class PhaseValues:
-    """Values of all phases, as G models expect them after the observations so far.
+    """Distribution of the values of all phases given the observations so far, for G models.
 
-    A week has 168 hours, whose covariances would take most of a filter's time. They are not needed:
-    given a level and harmonics that stay, phases are independent of each other. Each is expected to
-    be a mean less a share of what these add at its time, so that what is learned of them later
-    corrects it. (Times within a phase are taken as one. Of states that do not stay, phases are
-    independent, too: assumed density filtering.)
+    A week has 168 hours; their covariances would take most of a filter's time. They are not needed:
+    given a constant level and harmonics, phases are independent of each other. The expected value
+    of a phase is a mean minus a share of the contribution of these states at its time, so that
+    later updates of the states correct it. (Times within a phase count as equal. Phases are also
+    taken as independent of states that change: assumed density filtering.)
 
     Parameters
     ----------
     models : Components
-        G models, the longest season of which has B phases.
+        G models; their longest season has B phases.
     times : float64 ndarray of shape (n,)
-        Of the observations to come.
+        Times of the observations.
     """
 
     def __init__(self, models: Components, times: np.ndarray) -> None:
@@ -177,17 +177,16 @@ class PhaseValues:
         self.means, self.shares = np.zeros((2, *self.variances.shape))
         self._exist = bool((models.free > 0).any())
         self._noise, self._steady = models.noise, models.steady
-        self._moving = 1.0 - self._steady[:, :SLOPE]  # an observation has no part of the slope
+        self._moving = 1.0 - self._steady[:, :SLOPE]  # the slope is not observed
         waves = self._steady[:, SLOPE + 1 :] * models.harmonics / 2
         self._waves = waves.sum(axis=1) / np.where(models.free > 0, models.free, 1.0)
 
     def move(self, kept: np.ndarray, added: np.ndarray) -> None:
-        """Let them fade and change over a gap, by shares and variances (G,)."""
+        """Propagate over a gap, by the shares kept (G,) and the variances added (G,)."""
         self.means *= kept[:, None]
         self.shares *= kept[:, None]
-        added = added[:, None] * (
-            1 + self._waves[:, None] * self.shares**2
-        )  # harmonics change, too
+        # Harmonics change, too.
+        added = added[:, None] * (1 + self._waves[:, None] * self.shares**2)
         self.variances = self.variances * kept[:, None] ** 2 + added
 
     def at(self, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -197,7 +196,7 @@ class PhaseValues:
         return self.means[place], self.variances[place], left
 
     def learn(self, row: int, value: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> None:
-        """Read an observation (G,), by the states (G, p) that were expected."""
+        """Update with an observation (G,), given the predicted means (G, p) of the states."""
         if not self._exist:
             return
         place = self._every, self._phases[row]

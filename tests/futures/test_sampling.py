@@ -412,7 +412,7 @@ def test_levels_of_samples_are_a_list(model, others):
 
 
 def test_what_knows_no_errors_says_so(forecaster, others):
-    with pytest.raises(ValueError, match="of PolyODEForecaster, ask the forecaster itself"):
+    with pytest.raises(ValueError, match="for PolyODEForecaster, ask the forecaster itself"):
         forecaster.transformer_.sample_paths(others, [1.0], "end")
 
 
@@ -455,7 +455,7 @@ def test_means_integrals_and_totals_of_samples():
     np.testing.assert_allclose(paths.mean(), [[3.0, 6.0], [4.0, 8.0]])
     np.testing.assert_allclose(paths.total([[0.5, 2.0], [5.0]]), [[5.0, 10.0], [4.0, 8.0]])
     np.testing.assert_allclose(paths.total([0.0], relative_to="end"), [[6.0, 12.0], [4.0, 8.0]])
-    with pytest.raises(ValueError, match=r"series 1: total.. adds values within"):
+    with pytest.raises(ValueError, match=r"series 1: total.. needs times within"):
         paths.total([3.0])
     back = SamplePaths(
         Panel.from_series([([1.0], [0.0])]).like(
@@ -464,5 +464,5 @@ def test_means_integrals_and_totals_of_samples():
         np.zeros((2, 1, 1)),
     )
     for ask in (back.mean, back.integral, lambda: back.total([1.0])):
-        with pytest.raises(ValueError, match="need times that rise"):
+        with pytest.raises(ValueError, match="need increasing times"):
             ask()

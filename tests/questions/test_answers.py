@@ -279,5 +279,5 @@ def test_errors_of_a_fit_without_enough_rows_are_named():
     short = [(t[:2], x[:2]) for t, x in SERIES[:3]]
     model = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0).fit(short)
     for ask in (model.average, model.derivative_std):
-        with pytest.raises(ValueError, match="how far off paths are is not known"):
+        with pytest.raises(ValueError, match="the errors of paths are not known"):
             ask(short)
