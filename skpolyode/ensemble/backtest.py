@@ -1,12 +1,12 @@
 """Backtests with rolling origins: known rows are forecast from the rows before them.
 
-The errors of such forecasts teach the weights of an ensemble and the widths of intervals. They
+The errors of these forecasts set the weights of an ensemble and the widths of intervals. They
 depend on the *lead*, the time since a channel was last observed. Forecasts of one series that
-overlap in time share their errors: :func:`effective_count` tells how many do not overlap, and
+overlap in time share their errors: :func:`effective_count` counts those that do not overlap, and
 :func:`folds_of` keeps those that share errors in one fold.
 
-Forecasts are asked of whole series, and of series whose beginning is not known. So the end of each
-long series is one more series, a *window*, of which nothing before is known to any forecast.
+Users also forecast series whose beginning is missing. The end of each long series is therefore
+used as one more series, a *window*. No forecast of a window sees the rows before it.
 """
 
 from __future__ import annotations
@@ -25,39 +25,40 @@ from skpolyode.panel.select import series_of_rows, take
 from skpolyode.panel.units import Standardised
 
 N_FOLDS = 5  # of cross-fitting
-FEWEST_FOLDS = 3  # series that are judged by the others
-FEWEST_TO_HOLD_OUT = 10  # series, for some of them, or rows of a series, for its end
+FEWEST_FOLDS = 3  # series, to judge each by models of the others
+FEWEST_TO_HOLD_OUT = 10  # series, to hold some out; rows of a series, to hold out its end
 _CHUNK = 1000  # forecasts at a time, to bound memory
-_N_DENSITIES = 64  # of forecasts, that are tried
-_GOLDEN = (5**0.5 - 1) / 2  # its multiples are spread evenly between whole numbers
+_N_DENSITIES = 64  # candidate densities of forecasts
+_GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are evenly spread
 
 
 @dataclass(frozen=True)
 class BacktestSettings:
     """How far and how often a backtest forecasts.
 
-    Half of a series is a question that is often asked. On stays of PhysioNet 2012, 24 hours after
-    24 hours, weights learned up to two contexts (8 hours) gave an error of 5.85, up to 33 hours one
-    of 5.64 (in thousandths, first split of `benchmarks/physionet_forecasts.py`). Thinning leaves
-    few forecasts of rare channels, such as laboratory values: 5.60, 5.77 and 5.56 for three draws
-    of the origins, 5.53, 5.74 and 5.44 with more of them. Three times as many origins gain nothing.
+    Forecasts often reach half a series ahead. On stays of PhysioNet 2012, from 24 hours to the
+    next 24, weights learned up to two contexts (8 hours) gave an error of 5.85, up to 33 hours
+    5.64 (in thousandths, first split of `benchmarks/physionet_forecasts.py`). Thinning leaves few
+    forecasts of rare channels, such as laboratory values. Three draws of the origins gave 5.60,
+    5.77 and 5.56, and 5.53, 5.74 and 5.44 with more of these forecasts. Three times as many origins
+    gain nothing.
     """
 
-    reach_share: float = 0.5  # of the typical series, that the longest lead is at least
+    reach_share: float = 0.5  # of the median duration; lower bound of the longest lead
     reach_contexts: int = 2  # longest lead otherwise, in contexts of the model
-    reach_gaps: int = 32  # the same of a model without a context, in typical gaps
-    max_rows: int = 4000  # that tell of the rarest channel; of more series some are drawn,
-    enough_series: int = 100  # but not fewer than these, windows among them
+    reach_gaps: int = 32  # the same for a model without a context, in typical gaps
+    max_rows: int = 4000  # rows that observe the rarest channel; larger sets are sampled,
+    enough_series: int = 100  # but at least this many series are kept, including windows
     max_origins: int = 1000  # more are subsampled
-    max_targets: int = 64  # forecasts from one origin, in the mean; more are thinned
+    max_targets: int = 64  # mean number of forecasts from one origin; more are thinned
     max_cells: int = 1_000_000  # forecasts times channels; bounds memory and time
     pairs_a_knot: int = 50  # forecasts for each knot or bin of leads
     max_knots: int = 8  # knots or bins of leads
-    rare: float = 0.1  # share of the rows; of channels that are seen less, more forecasts are kept
-    first_knot: float = 0.02  # quantile of the leads where the first knot lies; next rows have one
-    max_windows: int = 1  # of a series whose beginning is not known
-    rows_a_window: int = 40  # of longer series there are more windows
-    window_share: float = 0.0  # of the rows of a series that windows have, and known ones at most
+    rare: float = 0.1  # share of the rows; channels observed less often keep more forecasts
+    first_knot: float = 0.02  # quantile of the leads at the first knot, or the lead of the next row
+    max_windows: int = 1  # windows of one series
+    rows_a_window: int = 40  # longer series have more windows, up to that number
+    window_share: float = 0.0  # of a series' rows: fewest in a window, most before its origins
 
 
 _SETTINGS = BacktestSettings()
@@ -66,15 +67,15 @@ _SETTINGS = BacktestSettings()
 class RollingOrigins(NamedTuple):
     """O origins in a panel, and the rows that are forecast from each.
 
-    The first row of each origin is the origin itself. A forecast there, at a lead of zero, tells
+    The first row of each origin is the origin itself. A forecast there, at a lead of zero, shows
     whether the free run starts from the last observation.
     """
 
-    panel: Panel  # without rows that hold no observation
-    whose: np.ndarray  # int64 (B,): which series each of the panel is, or is a window of
+    panel: Panel  # each row holds an observation
+    whose: np.ndarray  # int64 (B,): the series that each entry of the panel is, or is a window of
     origins: np.ndarray  # int64 (O,): rows, rising
     rows: np.ndarray  # int64 (M + O,)
-    counts: np.ndarray  # int64 (O,): of the rows that belong to each origin
+    counts: np.ndarray  # int64 (O,): number of rows of each origin
 
     @property
     def times(self) -> np.ndarray:
@@ -82,9 +83,9 @@ class RollingOrigins(NamedTuple):
         return self.panel.times[self.rows]
 
     def followed_by(self, other: RollingOrigins) -> RollingOrigins:
-        """Origins in panels of different series, one after the other."""
+        """Append the origins in a panel of other series."""
         panels, n_rows = [self.panel, other.panel], self.panel.n_observations
-        panel = Panel.concat(panels, ids=np.arange(sum(len(own) for own in panels)))
+        panel = Panel.concat(panels, ids=np.arange(sum(len(part) for part in panels)))
         whose = other.whose + self.whose.max(initial=-1) + 1
         moved = whose, other.origins + n_rows, other.rows + n_rows, other.counts
         columns = zip(self[1:], moved, strict=True)
@@ -92,12 +93,12 @@ class RollingOrigins(NamedTuple):
 
     @property
     def origin(self) -> np.ndarray:
-        """Which of the origins (M + O,) each row belongs to."""
+        """Position (M + O,) of each row's origin among the origins."""
         return np.repeat(np.arange(len(self.origins)), self.counts)
 
     @property
     def series(self) -> np.ndarray:
-        """Series (M + O,) of the rows, or of which they are in a window."""
+        """Series (M + O,) of each row; for a row of a window, the series that it was cut from."""
         return self.whose[series_of_rows(self.panel)[self.rows]]
 
     @property
@@ -110,31 +111,31 @@ class RollingOrigins(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What is known before M forecasts, from O origins, and what came.
+    """The rows known before M forecasts from O origins, and the values observed later.
 
     Values are in standard deviations from the mean of their channel, times in typical gaps.
     """
 
     rows: Standardised  # of the series
-    whose: np.ndarray  # int64: which series each is, or is a window of
+    whose: np.ndarray  # int64: the series that each entry is, or is a window of
     origins: np.ndarray  # int64 (O,): rows
-    origin: np.ndarray  # int64 (M,): which of the origins
-    elapsed: np.ndarray  # float64 (M,): times that are forecast, since the start of the series
+    origin: np.ndarray  # int64 (M,): position among the origins
+    elapsed: np.ndarray  # float64 (M,): forecast times, since the start of the series
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
-    driven: np.ndarray  # (M, F): responses to inputs, at the times that are forecast
+    driven: np.ndarray  # (M, F): responses to inputs at the forecast times
 
     @classmethod
     def of(cls, model: ModelEmbedder, asked: RollingOrigins) -> Self:
-        """The rows of rolling origins."""
+        """Sample at the rows of rolling origins."""
         rows = model.standardised(asked.panel)
-        what = (
+        columns = (
             rows.times[asked.rows],
             rows.values[asked.rows],
             asked.series,
             rows.driven[asked.rows],
         )
-        return cls(rows, asked.whose, asked.origins, asked.origin, *what)
+        return cls(rows, asked.whose, asked.origins, asked.origin, *columns)
 
     @cached_property
     def _known(self) -> np.ndarray:
@@ -147,20 +148,20 @@ class Sample:
 
     @property
     def n_folds(self) -> int:
-        """Number of the folds that series are dealt into."""
+        """Number of folds of series."""
         return min(len(np.unique(self.whose)), N_FOLDS)
 
     @property
     def fold(self) -> np.ndarray:
-        """Which fold (M,) the series of each forecast is in."""
+        """Fold (M,) of the series of each forecast."""
         return self.series % N_FOLDS
 
     @property
     def whole_series(self) -> Standardised:
-        """Rows of the series, but for windows of them."""
+        """Rows of the series, without windows."""
         (times, values, offsets, driven), kept = self.rows, self.whose == np.arange(len(self.whose))
-        own, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
-        return Standardised(times[own], values[own], offsets, driven[own])
+        rows, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
+        return Standardised(times[rows], values[rows], offsets, driven[rows])
 
     @cached_property
     def leads(self) -> np.ndarray:
@@ -168,7 +169,7 @@ class Sample:
         return self.records.time_since(self.elapsed[:, None])
 
     def of_rows(self, kept: np.ndarray) -> Self:
-        """The forecasts at a mask or at positions among (M,)."""
+        """Sample of the forecasts that a mask (M,) or positions select."""
         names = ("origin", "elapsed", "actual", "series", "driven")
         return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
@@ -176,7 +177,7 @@ class Sample:
 def with_windows(
     panel: Panel, rng: np.random.RandomState, settings: BacktestSettings = _SETTINGS
 ) -> tuple[Panel, np.ndarray]:
-    """The series, and windows from random rows to the end of each long one; whose each is."""
+    """Panel of the series, then windows (random row to end of a long one); the series of each."""
     every, shortest = np.arange(panel.n_series), FEWEST_TO_HOLD_OUT
     n_windows = np.clip(panel.lengths // settings.rows_a_window, 1, settings.max_windows)
     long = np.repeat(every, np.where(panel.lengths >= 2 * shortest, n_windows, 0))
@@ -194,18 +195,18 @@ def rolling_origins(
     earliest: np.ndarray | None = None,
     settings: BacktestSettings = _SETTINGS,
 ) -> RollingOrigins:
-    """Choose origins, and the rows within the reach of each that are forecast from there.
+    """Choose origins, and the later rows that are forecast from each.
 
-    Without `earliest` rows, windows of the series count as series, too.
+    Without `earliest`, windows of the series are added.
 
     Parameters
     ----------
     model : ModelEmbedder
-        Its context decides how far ahead rows are forecast.
+        Its context sets the longest lead.
     panel : Panel
-        Without rows that hold no observation.
+        Each row holds an observation.
     rng : RandomState
-        Subsamples the origins, where there are too many.
+        Draws the windows, and subsamples series and origins if there are too many.
     earliest : int64 ndarray of shape (n_series,) or None, default=None
         First row of each series that may be forecast. None: its second row.
     settings : BacktestSettings
@@ -242,33 +243,33 @@ def rolling_origins(
     n_ahead = _rows_ahead(panel, origins, reach)
     targets = []
     for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
-        own = np.append(0, steps)
+        ahead = np.append(0, steps)
         if is_rare.any():
             rare = 1 + np.flatnonzero(is_rare[row + 1 : row + 1 + n_rows])
             rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]
-            own = np.union1d(own, rare)
-        targets.append(row + own)
-    counts = np.array([len(own) for own in targets], dtype=np.int64)
+            ahead = np.union1d(ahead, rare)
+        targets.append(row + ahead)
+    counts = np.array([len(target) for target in targets], dtype=np.int64)
     return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
 
 
 def _rows_ahead(panel: Panel, origins: np.ndarray, reach: float) -> np.ndarray:
-    """How many later rows (O,) of its series are within reach of each origin; one at least."""
+    """Number (O,) of later rows of the series within reach of each origin, at least 1."""
     n_ahead, bounds = np.empty_like(origins), np.searchsorted(origins, panel.offsets)
     for i in np.flatnonzero(np.diff(bounds)):
-        own, (first, end) = slice(bounds[i], bounds[i + 1]), panel.offsets[i : i + 2]
-        until = panel.times[origins[own]] + reach
+        part, (first, end) = slice(bounds[i], bounds[i + 1]), panel.offsets[i : i + 2]
+        until = panel.times[origins[part]] + reach
         stop = first + np.searchsorted(panel.times[first:end], until, "right")
-        n_ahead[own] = np.maximum(stop - origins[own] - 1, 1)
+        n_ahead[part] = np.maximum(stop - origins[part] - 1, 1)
     return n_ahead
 
 
 def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Which of the `n_ahead` (O,) rows after each origin are forecast, `most` in the mean.
+    """For each origin, steps to the rows to forecast, among `n_ahead` (O,); `most` on average.
 
-    Near the origin, where the error grows fastest, all are; the further, the fewer. How many are
-    depends on the distance alone: were the end of each series asked of, too, what is forecast far
-    ahead would mostly be how series end.
+    All rows near the origin are forecast, where the error grows fastest, and fewer further away.
+    Their density depends on the distance alone. If the end of each series were always included,
+    most forecasts far ahead would be of series ends.
     """
     distance = np.arange(1, n_ahead.max(initial=1) + 1)
     for dense in np.geomspace(len(distance), 1, _N_DENSITIES):
@@ -281,24 +282,24 @@ def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
 
 
 def chunks(n_forecasts: int) -> Iterator[slice]:
-    """Slices of forecasts, few at a time."""
+    """Slices of up to 1000 forecasts."""
     return (slice(start, start + _CHUNK) for start in range(0, n_forecasts, _CHUNK))
 
 
 def are_known(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """Mask of the forecasts whose error is known and that lie ahead of an observation."""
+    """Mask of the forecasts with a known error and a positive, finite lead."""
     return np.isfinite(leads) & np.isfinite(actual) & (leads > 0)
 
 
 def knots_of(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
-    """Leads (J,) that weights are learned at, evenly spread on a logarithmic scale.
+    """Leads (J,) at which weights are learned, evenly spaced on a logarithmic scale.
 
-    They span the leads (M, D) of the forecasts whose error is known; none without any.
+    They span the leads (M, D) of the forecasts with a known error; empty without any.
     """
     leads = leads[are_known(leads, actual)]
     if not len(leads):
         return leads
-    last, next_row = leads.max(), max(leads.min(), 1.0)  # of long regular series few leads are one
+    last, next_row = leads.max(), max(leads.min(), 1.0)  # long regular series have few leads of 1
     first = min(np.quantile(leads, _SETTINGS.first_knot), next_row)
     n_knots = int(np.clip(len(leads) // _SETTINGS.pairs_a_knot, 1, _SETTINGS.max_knots))
     return np.unique(np.geomspace(first, last, n_knots)) if n_knots > 1 else np.array([last])
@@ -307,7 +308,7 @@ def knots_of(leads: np.ndarray, actual: np.ndarray) -> np.ndarray:
 def nearness(leads: np.ndarray, knots: np.ndarray) -> np.ndarray:
     """Weights (..., J) that interpolate smoothly between the knots around leads (...).
 
-    They sum to one, and have no kinks: a cubic step leads from one knot to the next.
+    They sum to 1, and have no kinks: a cubic step leads from one knot to the next.
     """
     place = np.interp(leads, knots, np.arange(len(knots)))
     near = np.maximum(1 - np.abs(place[..., None] - np.arange(len(knots))), 0.0)
@@ -317,9 +318,9 @@ def nearness(leads: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def equal_bins(
     leads: np.ndarray, size: int = _SETTINGS.pairs_a_knot, most: int = _SETTINGS.max_knots
 ) -> list[np.ndarray]:
-    """Positions of leads (m,) in up to `most` bins of about equal count, of `size` or more.
+    """Positions of leads (m,) in up to `most` bins of about equal count, `size` or more each.
 
-    Equal leads, as those of regular series, are in one bin.
+    Equal leads, as in regular series, share a bin.
     """
     order, n_bins = np.argsort(leads, kind="stable"), int(np.clip(len(leads) // size, 1, most))
     ends = np.cumsum([len(part) for part in np.array_split(order, n_bins)])[:-1]
@@ -333,8 +334,7 @@ def equal_bins(
 def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) -> np.ndarray:
     """Fold (M,) of each forecast, from 0 to ``n_folds - 1``: all forecasts of a series share one.
 
-    With fewer than three series, the folds are blocks in time of each series, if the `times` (M,)
-    that are forecast are given.
+    With fewer than three series and forecast `times` (M,), folds are blocks in time of each series.
     """
     which, counts = np.unique(series, return_inverse=True, return_counts=True)[1:]
     if times is None or len(counts) >= min(n_folds, FEWEST_FOLDS):
@@ -347,9 +347,9 @@ def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) 
 def effective_count(
     series: np.ndarray, times: np.ndarray, lead: float, power: float = 1.0
 ) -> float:
-    """How many forecasts with about one lead, for some times (M,) of series, do not overlap.
+    """Number of non-overlapping forecasts with about one `lead`, for `times` (M,) of `series` (M,).
 
-    Those of one series may still be alike: a `power` below one is taken of their number.
+    Errors of one series may still be alike: a `power` below 1 reduces the number of each.
     """
     order = np.argsort(series, kind="stable")
     series, times = series[order], times[order]

@@ -1,4 +1,4 @@
-"""Bounds of forecasts: what training and the own past of a series justify."""
+"""Bounds of forecasts, from the training series and the past of the series itself."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from skpolyode.saving.codec import saved
 
 @dataclass(frozen=True)
 class BoundsSettings:
-    """How far a forecast may go from what was seen, and where all members have a say.
+    """How far a forecast may leave the observed range, and where members keep their weights.
 
-    A range that the most extreme series alone spans says little of series out there. With `shared`
-    of 3 in place of 1, squared errors of the rest of the series and of next rows are .70 and .82
-    times as large on epil, .99 and 1.00 on Produc and Cigar, 1.00 and 1.00 on pbcseq (three of five
-    folds), the same on noisy and exact waves, 20 and 50 series. Were weights moved that the run has
-    earned, too, they would be .67 and .81 times as large on epil, 1.00 and 1.04 on pbcseq, .95 and
-    1.01 on Produc, and 1.01 to 1.14 times on waves.
+    The one most extreme series says little about others in its range. With `shared` of 3 in place
+    of 1, squared errors of the rest of the series and of next rows are 0.70 and 0.82 times as large
+    on epil, 0.99 and 1.00 on Produc and Cigar, 1.00 and 1.00 on pbcseq (three of five folds), and
+    unchanged on noisy and exact waves, 20 and 50 series. If weights moved regardless of how much
+    the free run has, they would be 0.67 and 0.81 times as large on epil, 1.00 and 1.04 on pbcseq,
+    0.95 and 1.01 on Produc, and 1.01 to 1.14 times on waves.
     """
 
-    share: float = 0.99  # of the changes in training that are within reach
-    room: float = 1.5  # multiples of their largest; changes to come may be larger
-    shared: int = 3  # series that have been as far out as the common range
-    more_series: int = 10  # it is one series with fewer than so many, two with fewer than twice
+    share: float = 0.99  # quantile of the changes in training
+    room: float = 1.5  # multiple of that quantile, as future changes may be larger
+    shared: int = 3  # series that reach the ends of the common range
+    more_series: int = 10  # with fewer, one series is enough; with fewer than twice as many, two
 
 
 _SETTINGS = BoundsSettings()
@@ -45,22 +45,22 @@ _SETTINGS = BoundsSettings()
 )
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """The range that forecasts stay in, in standard deviations from the mean of a channel.
+    """The range of forecasts, in standard deviations from the mean of a channel.
 
-    A forecast stays within the range of training or the own range of its series, whichever is
-    wider, or else as close to the last value as changes over such a lead in training. What rose
-    steadily from the first observation to the last, not in a jump, may go on for as long as it did.
+    A forecast stays within the union of three ranges: that of training, that of its series so far,
+    and the last value plus or minus the largest change over such a lead in training. A steady trend
+    from the first observation to the last, not a jump, may go on for as long as it did.
 
     Parameters
     ----------
     lowest, highest : float64 ndarray of shape (D,)
         Range of each channel in training.
     common_lowest, common_highest : float64 ndarray of shape (D,)
-        The part of that range which several series have reached.
+        The part of that range that several series reach.
     leads : float64 ndarray of shape (J,)
         Rising from 0.
     reach : float64 ndarray of shape (D, J)
-        Largest change over these leads; linear between them and held beyond.
+        Largest change over these leads; linear between them and constant beyond.
     """
 
     lowest: np.ndarray
@@ -79,20 +79,20 @@ class Bounds:
             ends = np.geomspace(*np.quantile(leads[known], [0.0, 1.0]), BacktestSettings.max_knots)
             knots = np.concatenate([knots, np.unique(ends)])
         reach = np.zeros((rows.values.shape[1], len(knots)))
-        for j, own in enumerate(known.T):
-            lead, size = leads[own, j], np.abs(changes[own, j])
+        for j, rows_known in enumerate(known.T):
+            lead, size = leads[rows_known, j], np.abs(changes[rows_known, j])
             for k, (start, end) in enumerate(pairwise(knots), 1):
-                some = size[(lead > start) & (lead <= end)]
-                if len(some):
-                    reach[j, k] = _SETTINGS.room * np.quantile(some, _SETTINGS.share)
+                in_bin = size[(lead > start) & (lead <= end)]
+                if len(in_bin):
+                    reach[j, k] = _SETTINGS.room * np.quantile(in_bin, _SETTINGS.share)
         rising = np.maximum.accumulate(reach, axis=1)
         (lowest, common_lowest), (highest, common_highest) = -_highest(rows, -1.0), _highest(rows)
         return cls(lowest, highest, common_lowest, common_highest, knots, rising)
 
     def clip(self, forecasts: np.ndarray, records: Records, leads: np.ndarray) -> np.ndarray:
-        """Forecasts (n, D, ...) within bounds, from records (n, D), at `leads` (n, D)."""
+        """Clip forecasts (n, D, ...) to the bounds, from records (n, D), at `leads` (n, D)."""
         columns = zip(leads.T, self.reach, strict=True)
-        reach = np.stack([np.interp(lead, self.leads, own) for lead, own in columns], axis=1)
+        reach = np.stack([np.interp(lead, self.leads, most) for lead, most in columns], axis=1)
         seen, last = records.n_values > 0, records.last
         rise = _SETTINGS.room * _steady_rise(records, leads)
         lowest = np.minimum(np.minimum(records.lowest, last - reach), self.lowest)
@@ -104,7 +104,7 @@ class Bounds:
         return np.clip(forecasts, lowest.reshape(shape), highest.reshape(shape))
 
     def outside(self, records: Records) -> tuple[np.ndarray, np.ndarray]:
-        """By how much last values (n, D) lie outside the range of training, and the common one."""
+        """Distances (n, D) of last values beyond the training range and the common range."""
         last, seen = records.last, records.n_values > 0
         ranges = (self.lowest, self.highest), (self.common_lowest, self.common_highest)
         far, rare = (np.maximum(np.maximum(low - last, last - high), 0.0) for low, high in ranges)
@@ -112,9 +112,9 @@ class Bounds:
 
 
 def _highest(rows: Standardised, sign: float = 1.0) -> np.ndarray:
-    """Largest values, and those that several series have reached (2, D); 0 without any.
+    """Largest values, and the largest that several series reach, (2, D); 0 without any.
 
-    With few series "several" are fewer. A `sign` of -1 turns the values round.
+    "Several" is a smaller number with few series. A `sign` of -1 negates the values.
     """
     starts = rows.offsets[:-1][np.diff(rows.offsets) > 0]
     if not len(starts):
@@ -128,9 +128,9 @@ def _highest(rows: Standardised, sign: float = 1.0) -> np.ndarray:
 
 
 def _steady_rise(records: Records, leads: np.ndarray) -> np.ndarray:
-    """By how much steady changes so far (n, D) would go on over `leads`, for as long as they did.
+    """Steady change so far (n, D), extrapolated over `leads` for at most as long as it lasted.
 
-    The mean of a line is half way between its ends; that of a jump is as far from there as can be.
+    The mean of a line is half way between its ends; that of a jump is as far away as it can be.
     """
     n, first, last = records.n_values, records.first_value, records.last
     rise, bend = last - first, np.abs(2 * records.mean - first - last)

@@ -1,7 +1,7 @@
-"""Conformal prediction intervals: how far off forecasts may be, from the errors of a backtest.
+"""Conformal prediction intervals of forecasts, from the errors of a backtest.
 
-Half widths depend on the lead, the time since the channel was last observed, and on signs of
-how large errors will be. Values are in standard deviations from the mean of their channel.
+Half widths depend on the lead, the time since the channel was last observed, and on predictors of
+the error size (`signs`). Values are in standard deviations from the mean of their channel.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from skpolyode.saving.codec import saved
 class ConformalSettings:
     """How errors are sorted by lead."""
 
-    errors_a_bin: int = 100  # with about the same lead; at most 1 % of them lie beyond 99 %
+    errors_a_bin: int = 100  # with about the same lead; enough for a quantile of 99 %
     max_bins: int = 40  # of leads
-    kept: int = 128  # order statistics of the errors in a bin
+    kept: int = 128  # quantiles stored of the errors in a bin
 
 
 _SETTINGS = ConformalSettings()
-_SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabled, to sample errors
+_SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabulated, to sample errors
 
 
 @saved(
@@ -44,12 +44,12 @@ _SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabled, to sampl
 )
 @dataclass(frozen=True)
 class _Errors:
-    """Absolute errors of the forecasts of one channel with about the same lead."""
+    """Absolute errors of one channel's forecasts with about the same lead."""
 
     lead: float
-    errors: np.ndarray  # sorted; of many, as many quantiles as are kept
+    errors: np.ndarray  # sorted; quantiles of them if there are many
     n_errors: int
-    n_independent: float  # how many of the forecasts do not overlap
+    n_independent: float  # number of forecasts that do not overlap
 
     @classmethod
     def of(cls, lead: float, errors: np.ndarray, n_independent: float) -> Self:
@@ -62,8 +62,8 @@ class _Errors:
     def quantile(self, level: float) -> float:
         """Conformal quantile: the ceil((n + 1) level)-th smallest error, or the largest.
 
-        It is widened by the ratio of Student's quantiles for the number of independent errors and
-        for all errors: the fewer are independent, the less is known of their scale.
+        It is multiplied by the ratio of Student's t quantiles with `n_independent` and `n_errors`
+        degrees of freedom, since few independent errors leave their scale uncertain.
         """
         n, last = self.n_errors, len(self.errors) - 1
         rank = min(max(np.ceil((n + 1) * level) - 1, 0), n - 1)
@@ -80,15 +80,14 @@ class Calibration(FollowsSpread):
     """Half widths of prediction intervals, by channel and lead.
 
     Intervals are split conformal. The errors are those of forecasts of data that did not train the
-    model. If each were from a different series, they would be exchangeable with the errors to
-    come, and an interval at `level` would cover that share of them, whatever their distribution.
-    Forecasts of one series that overlap in time share their errors: the fewer forecasts do not
-    overlap, the wider is the interval. Beyond the longest lead of the backtest, widths are held.
+    model. If each came from a different series, they would be exchangeable with future errors, and
+    an interval at `level` would cover that share of them, whatever their distribution. Forecasts of
+    one series that overlap in time share their errors: the fewer forecasts do not overlap, the
+    wider the interval. Beyond the longest lead of the backtest, widths are constant.
 
-    Errors are divided by the scale that is expected of each series, and half widths are multiplied
-    by it: locally adaptive conformal prediction (Lei et al., "Distribution-free predictive
-    inference for regression", JASA 2018, section 5.2). The scale of a series is learned from other
-    series.
+    Errors are divided by the expected scale of each series, and half widths are multiplied by it:
+    locally adaptive conformal prediction (Lei et al., "Distribution-free predictive inference for
+    regression", JASA 2018, section 5.2). The scale of a series is learned from other series.
 
     Parameters
     ----------
@@ -97,12 +96,12 @@ class Calibration(FollowsSpread):
     scale : ErrorScale or None, default=None
         Expected scale of the errors of a series; None if it is 1, as with few series.
     paths : ErrorPaths or None, default=None
-        Whole courses of the same errors; None if they are not of forecasts from some origins.
+        Paths of the same errors; None if their origins are not known.
     centre : ErrorCentre, default=ErrorCentre()
-        What forecasts usually miss by, which these errors are around; nothing by default.
+        Median error that was subtracted from these errors; zero by default.
     around : Calibration or None, default=None
-        The same around what forecasts usually miss by, if they do, for samples: these are better
-        so, and symmetric intervals of skewed values are not.
+        Calibration of the errors minus their median, to draw samples; None if the median is zero.
+        Samples improve by it; symmetric intervals of skewed values do not.
     """
 
     errors: tuple[tuple[_Errors, ...], ...]
@@ -124,11 +123,11 @@ class Calibration(FollowsSpread):
     ) -> Self:
         """Learn from the errors of M forecasts, arrays (M, D); NaN is ignored.
 
-        They are multiples of the errors that were expected, of some `series` (M,) for some `times`
-        (M,); None if each is of a different one. With the `signs` (M, D, S) of errors, half
-        widths adapt to them. With the `origin` (M,) of each, errors are kept as paths, too. With
-        the `forecasts` (M, D), samples are around what is usual of errors. A channel without any
-        errors gets a single one of 1: its forecast is then worth no more than is expected.
+        Errors are multiples of their expected size. Forecasts are of `series` (M,) at `times` (M,);
+        None if each is of a different series. With `signs` (M, D, S), half widths depend on these
+        predictors. With the `origin` (M,) of each, errors are kept as paths, too. With `forecasts`
+        (M, D), samples are centred on the median error. A channel without any errors gets a single
+        one of 1, the expected size.
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
@@ -151,11 +150,11 @@ class Calibration(FollowsSpread):
             rows, lead, bins = np.flatnonzero(rows), leads[:, j], []
             for part in equal_bins(lead[rows], _SETTINGS.errors_a_bin, _SETTINGS.max_bins):
                 if len(part):
-                    own = rows[part]
-                    middle = float(np.median(lead[own]))
-                    n_independent = effective_count(series[own], times[own], middle)
-                    bins.append(_Errors.of(middle, wrong[own, j], n_independent))
-                    scores[own, j] = scores_of(wrong[own, j])
+                    in_bin = rows[part]
+                    middle = float(np.median(lead[in_bin]))
+                    n_independent = effective_count(series[in_bin], times[in_bin], middle)
+                    bins.append(_Errors.of(middle, wrong[in_bin, j], n_independent))
+                    scores[in_bin, j] = scores_of(wrong[in_bin, j])
             errors.append(tuple(bins) or (_Errors.of(0.0, np.ones(1), np.inf),))
         paths = None
         if origin is not None:
@@ -167,81 +166,81 @@ class Calibration(FollowsSpread):
     ) -> np.ndarray:
         """Half widths (Q, D) of the central intervals of probability `level` at leads (Q, D).
 
-        They are multiples of the errors that are expected, and never fall with the lead: the
-        quantiles of the bins are pooled where they do. They are those of usual errors, or of
-        some `signs` (Q, D, S) of them. Before the first time that paths are known at, they shrink.
+        They are multiples of the expected error, and never fall with the lead: quantiles of
+        neighbouring bins are pooled where they would. The scale is 1 without the predictors `signs`
+        (Q, D, S). Before the first time of the error paths, half widths shrink towards zero.
         """
         widths = np.empty(leads.shape)
         for j, bins in enumerate(self.errors):
             rising = self._rising(j, level)
-            widths[:, j] = np.interp(leads[:, j], [own.lead for own in bins], rising)
+            widths[:, j] = np.interp(leads[:, j], [part.lead for part in bins], rising)
         widths *= self._growth(leads)
         if self.scale is None or signs is None:
             return widths
         return widths * self.scale.at(signs)
 
     def _growth(self, leads: np.ndarray) -> np.ndarray | float:
-        """Share of errors at leads: they grow as those of a random walk to where paths begin."""
+        """Factor of errors at leads: that of a random walk up to the first time of the paths."""
         return 1.0 if self.paths is None else np.sqrt(np.minimum(leads / self.paths.since[0], 1.0))
 
     def quantile(self, ahead: Ahead, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) of what is to come, in standard deviations."""
+        """Quantile (Q, D) of future values, in standard deviations."""
         widths = self.half_widths(ahead.leads, abs(2 * alpha - 1), ahead.signs)
         return ahead.values + np.sign(alpha - 0.5) * ahead.expected * widths
 
     def _rising(self, channel: int, level: float) -> np.ndarray:
-        """Half widths (n_bins,) of one channel at the leads of its errors."""
+        """Half widths (n_bins,) of one channel at the leads of its bins."""
         bins = self.errors[channel]
-        rising = np.array([own.quantile(level) for own in bins])
+        rising = np.array([part.quantile(level) for part in bins])
         if any(a >= b for a, b in pairwise(rising)):
-            counts = [float(own.n_errors) for own in bins]
+            counts = [float(part.n_errors) for part in bins]
             rising = isotonic_regression(rising, sample_weight=counts)
         return rising
 
     def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
-        """Which error paths (n_samples,) are taken; None if none are known."""
+        """Positions (n_samples,) of randomly drawn error paths; None without paths."""
         return None if self.paths is None else self.paths.draw(n_samples, rng)
 
     def known_between(self) -> tuple[float, float]:
-        """First and last time since an origin of the error paths; all times of none."""
+        """First and last time of the error paths since their origin; (0, inf) without paths."""
         if self.paths is None:
             return 0.0, np.inf
         return float(self.paths.since[0]), float(self.paths.since[-1])
 
     def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
-        """Number (n,) of errors of a channel at leads (n,) that do not overlap; 0 of no error."""
-        known = np.array([(own.lead, own.n_independent) for own in self.errors[channel]])
+        """Number (n,) of non-overlapping errors of a channel at leads (n,); 0 without errors."""
+        known = np.array([(part.lead, part.n_independent) for part in self.errors[channel]])
         return np.interp(leads, known[:, 0], np.where(np.isinf(known[:, 1]), 0.0, known[:, 1]))
 
     @cached_property
     def _table(self) -> list[np.ndarray]:
-        """Half widths (n_bins, n_scores) of each channel, which samples are looked up in."""
+        """Half widths (n_bins, n_scores) of each channel, to look samples up in."""
         levels, channels = levels_of(_SCORES), range(len(self.errors))
-        return [np.stack([self._rising(j, own) for own in levels], axis=1) for j in channels]
+        return [np.stack([self._rising(j, x) for x in levels], axis=1) for j in channels]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the rest."""
+        """Leave out the cached table."""
         return {name: value for name, value in vars(self).items() if name != "_table"}
 
     def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
         """Values (Q, S) of one channel, in standard deviations, on S drawn error paths.
 
-        As many are inside each interval as its level says. Before the first time that the backtest
-        forecast at, errors shrink as those of a random walk do, to none where a channel was
+        Each interval contains the share of them that its level states. Before the first time of the
+        backtest's forecasts, errors shrink as those of a random walk, to zero where a channel was
         observed.
         """
         leads, around = ahead.leads[:, channel], self.around or self
         scores = self.paths.at(ahead.leads.min(axis=1), drawn, channel)
         rising = around._table[channel]
-        low, high, share = between(leads, [own.lead for own in around.errors[channel]])
+        low, high, share = between(leads, [part.lead for part in around.errors[channel]])
         table = (1 - share) * rising[low] + share * rising[high]  # (Q, n_scores)
         place = np.minimum(np.abs(scores) / _SCORES[1], len(_SCORES) - 1.001)
         low = place.astype(np.int64)
-        own = [np.take_along_axis(table, low + k, axis=1) for k in (0, 1)]
-        errors = np.copysign(own[0] + (place - low) * (own[1] - own[0]), scores)
+        ends = [np.take_along_axis(table, low + k, axis=1) for k in (0, 1)]
+        errors = np.copysign(ends[0] + (place - low) * (ends[1] - ends[0]), scores)
         values, expected = ahead.values[:, channel], ahead.expected[:, channel]
         size = expected * self._growth(leads)
         if around.scale is not None:
             size = size * around.scale.at(ahead.signs)[:, channel]
-        usual = values + expected * around.centre.at(channel, values, leads)
-        return usual[:, None] + size[:, None] * errors
+        centre = values + expected * around.centre.at(channel, values, leads)
+        return centre[:, None] + size[:, None] * errors

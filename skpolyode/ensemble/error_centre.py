@@ -1,7 +1,7 @@
-"""What forecasts usually miss by, from what is forecast.
+"""The median error of forecasts, by lead and by the forecast itself.
 
-Forecasts are means, and combined on straight lines: where values are skewed, as most laboratory
-values are, those of low values are mostly too high. Sampled futures are around what is usual.
+Forecasts are means, combined linearly. Where values are skewed, as most laboratory values are,
+forecasts of low values are mostly too high. Sampled futures are centred on the median error.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from skpolyode.ensemble.error_scale import PRIOR
 from skpolyode.saving.arrays import check_arrays
 from skpolyode.saving.codec import saved
 
-_ERRORS_A_LEAD = 400  # with about the same lead
-_GAIN = 0.02  # share by which errors of other series must be smaller
+_ERRORS_A_LEAD = 400  # errors in a bin of leads
+_GAIN = 0.02  # share by which absolute errors in held-out folds must fall
 
 
 @saved(usual="D")
 @dataclass(frozen=True)
 class ErrorCentre:
-    """Median errors of forecasts, by lead and by what is forecast.
+    """Median errors of forecasts, by lead and by forecast value.
 
     Parameters
     ----------
     usual : tuple of tuple of (float, ndarray of shape (K,), ndarray of shape (K,))
-        For each channel leads, in increasing order, with forecasts, rising, and their median
-        errors; empty where nothing is usual.
+        For each channel, tuples in increasing order of the lead: the lead, forecasts (rising), and
+        their median errors. Empty where the median error counts as zero.
     """
 
     usual: tuple[tuple[tuple[float, np.ndarray, np.ndarray], ...], ...] = ()
 
     def __post_init__(self) -> None:
         like = {"lead": "unsigned", "forecasts": "K sorted", "errors": "K"}
-        for own in (own for bins in self.usual for own in bins):
-            check_arrays("ErrorCentre", like, dict(zip(like, own, strict=True)))
+        for part in (part for bins in self.usual for part in bins):
+            check_arrays("ErrorCentre", like, dict(zip(like, part, strict=True)))
 
     @classmethod
     def learn(
@@ -45,42 +45,42 @@ class ErrorCentre:
     ) -> Self:
         """Learn from forecasts, their errors and leads (M, D), and series (M,); NaN is ignored.
 
-        A few series speak for errors of zero.
+        Medians are shrunk towards zero by a prior worth five series.
         """
-        usual = []
+        channels = []
         for j, known in enumerate(are_known(leads, errors).T):
             rows, bins = np.flatnonzero(known), []
             for part in equal_bins(leads[rows, j], _ERRORS_A_LEAD) if len(rows) else ():
-                own = rows[part]
-                x, whose = np.stack([forecasts[own, j], errors[own, j]]), series[own]
+                in_bin = rows[part]
+                x, whose = np.stack([forecasts[in_bin, j], errors[in_bin, j]]), series[in_bin]
                 cells = equal_bins(x[0])
-                middle, missed = np.transpose([np.median(x[:, cell], axis=1) for cell in cells])
+                middle, median = np.transpose([np.median(x[:, cell], axis=1) for cell in cells])
                 n_series = np.array([len(np.unique(whose[cell])) for cell in cells])
-                missed = missed * n_series / (n_series + PRIOR)
-                bins.append((float(np.median(leads[own, j])), middle, missed))
-            usual.append(tuple(bins))
-        return cls(tuple(usual))
+                median = median * n_series / (n_series + PRIOR)
+                bins.append((float(np.median(leads[in_bin, j])), middle, median))
+            channels.append(tuple(bins))
+        return cls(tuple(channels))
 
     def at(self, channel: int, forecasts: np.ndarray, leads: np.ndarray) -> np.ndarray:
-        """Median errors (Q,) of forecasts (Q,) of a channel; none at leads of zero or infinity.
+        """Median errors (Q,) of forecasts (Q,) of a channel; 0 at leads of zero or infinity.
 
-        Before the first lead of the backtest they shrink on a line.
+        Before the first lead of the backtest they shrink linearly.
         """
         bins = self.usual[channel] if self.usual else ()
         if not bins:
             return np.zeros(len(forecasts))
-        at = np.array([own[0] for own in bins])
-        table = np.stack([np.interp(forecasts, *own[1:]) for own in bins], axis=1)
-        usual = (nearness(leads, at) * table).sum(axis=1)
-        return usual * np.where(np.isinf(leads), 0.0, np.minimum(leads / at[0], 1.0))
+        at = np.array([part[0] for part in bins])
+        table = np.stack([np.interp(forecasts, *part[1:]) for part in bins], axis=1)
+        median = (nearness(leads, at) * table).sum(axis=1)
+        return median * np.where(np.isinf(leads), 0.0, np.minimum(leads / at[0], 1.0))
 
 
 def centred(
     forecasts: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
 ) -> tuple[ErrorCentre, np.ndarray]:
-    """What is usual of errors (M, D), and what is left without it, by other folds of series.
+    """Median errors, and errors (M, D) minus the medians of the other folds of series.
 
-    Nothing is usual of channels whose errors are not smaller then, or of too few series.
+    The median counts as zero in channels whose errors do not get smaller, or with too few series.
     """
     folds, left, columns = folds_of(series, N_FOLDS), errors.copy(), (forecasts, errors, leads)
     for fold in range(N_FOLDS) if folds.max(initial=0) == N_FOLDS - 1 else ():
@@ -91,5 +91,5 @@ def centred(
     sizes = np.where(are_known(leads, errors), np.abs([errors, left]), 0.0).sum(axis=1)
     is_better = sizes[1] < (1 - _GAIN) * sizes[0]
     every = zip(ErrorCentre.learn(*columns, series).usual, is_better, strict=True)
-    centre = ErrorCentre(tuple(own if better else () for own, better in every))
+    centre = ErrorCentre(tuple(bins if better else () for bins, better in every))
     return centre, np.where(is_better, left, errors)

@@ -1,4 +1,4 @@
-"""What tells how large errors will be, and the scale of errors that is learned from it."""
+"""Predictors of the error size, and the scale of errors that is learned from them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
-PRIOR = 5.0  # series that speak for what all errors share: one scale, and either sign
-EXPECTED, LEVEL, N_SIGNS = 2, 3, 4  # of the signs of errors, the first two tell of volatility
-_STEEP = 2.0  # half a standard deviation from the mean is where levels become logarithmic
-_TRUSTED = 2.0  # times as strongly as others, the sign that is an expected size is believed
-_LARGEST = 1e3  # error beside the mean error at its lead
+PRIOR = 5.0  # series that the prior is worth: errors have one scale, and either sign
+EXPECTED, LEVEL, N_SIGNS = 2, 3, 4  # predictors of the error size; the first two are volatilities
+_STEEP = 2.0  # levels become logarithmic at half a standard deviation from the mean
+_TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
+_LARGEST = 1e3  # largest error, in multiples of the mean error at its lead
 
 
 def signs_of_errors(
     values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
 ) -> np.ndarray:
-    """What the size of n errors depends on, (n, D, 4), of forecasts from some rows (n,).
+    """Predictors (n, D, 4) of the error size of forecasts from `rows` (n,).
 
-    These are the volatility of the series up to there; the logarithm of the errors `expected`
-    (n, D): with a season or a trend, these fall as more of the series is known; and the last value,
-    or the mean without any, on a scale that is logarithmic far from the mean: what is twice as high
-    often errs twice as much.
+    The first two are the volatility of the series so far. The third is the logarithm of the errors
+    `expected` (n, D), which fall as more of a season or trend is known. The last one is the last
+    value (the mean without any), on a scale that is logarithmic far from the mean: errors are often
+    proportional to the level.
     """
     return signs_of(spread_at(values, offsets, rows), expected)
 
 
 def signs_of(spread: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Signs (n, D, 4) of errors, from the spread (n, D, 6) of the channels so far.
+    """Predictors (n, D, 4) of the error size, from the `spread` (n, D, 6) of the channels so far.
 
-    Volatility is the logarithm of the standard deviation, and of the mean absolute step, of the
-    series' observations and one more that is a standard deviation away: little is known from a
-    single observation.
+    Volatility is the logarithm of the standard deviation, and of the mean absolute step. Both
+    include one additional observation, a standard deviation away, as a prior for few observations.
     """
     n, sums, squares, steps, _, last = np.moveaxis(spread, -1, 0)
     count, found = np.maximum(n, 1), np.empty((*expected.shape, N_SIGNS))
@@ -52,11 +51,11 @@ def signs_of(spread: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def spread_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How channels have spread up to some rows, included, (n, D, 6); zero before a first value.
+    """Statistics (n, D, 6) of channels up to `rows`, included; zero before a first value.
 
-    That is the number of its observations; the sum and the sum of squares of their differences from
-    the first one, which keep the digits of values far from zero; the sum of their absolute steps;
-    the first one and the last.
+    They are the number of observations; the sum and the sum of squares of their differences from
+    the first one, which keep the digits of values far from zero; the sum of absolute steps; the
+    first value and the last.
 
     Parameters
     ----------
@@ -79,7 +78,7 @@ def spread_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.n
         held = np.where(latest < 0, first, np.take_along_axis(x, latest, axis=0))
         away, steps = np.where(seen, x - first, 0.0), np.abs(np.diff(held, axis=0, prepend=first))
         sums = [seen, away, away**2, np.where(latest < 0, 0.0, steps)]
-        after = [*(own.cumsum(axis=0) for own in sums), np.broadcast_to(first, x.shape), held]
+        after = [*(s.cumsum(axis=0) for s in sums), np.broadcast_to(first, x.shape), held]
         known = np.where(latest[..., None] < 0, 0.0, np.stack(after, axis=-1))
         found[asked] = known[rows[asked] - start]
     return found
@@ -96,7 +95,7 @@ def spread_after(spread: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 class FollowsSpread:
-    """Mixin of what is known of errors: signs of them follow from the spread of channels so far."""
+    """Mixin for calibrations whose predictors of the error size follow from `spread_at`."""
 
     known_at = staticmethod(spread_at)
     updated = staticmethod(spread_after)
@@ -106,16 +105,16 @@ class FollowsSpread:
 @saved(slopes="D S", centre="D S", lowest="D S", highest="D S")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
-    """Scale of the errors of forecasts, from what tells of it: their signs.
+    """Scale of forecast errors, from predictors of the error size (`signs`).
 
     Parameters
     ----------
     slopes : float64 ndarray of shape (D, S)
-        Of the logarithm of the scale, in the signs.
+        Change of the logarithm of the scale per unit of each predictor.
     centre : float64 ndarray of shape (D, S)
-        Signs at which the scale is 1.
+        Predictors at which the scale is 1.
     lowest, highest : float64 ndarray of shape (D, S)
-        Range of the signs in the backtest; beyond, the scale is held.
+        Range of the predictors in the backtest; beyond, the scale is constant.
     """
 
     slopes: np.ndarray
@@ -127,27 +126,27 @@ class ErrorScale:
     def learn(
         cls, signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
     ) -> Self:
-        """Learn from errors (M, D), and the signs (M, D, S) of them; NaN is ignored.
+        """Learn from errors (M, D) and their predictors `signs` (M, D, S); NaN is ignored.
 
         For each channel, a Gamma regression with a logarithmic link explains the absolute errors,
-        relative to their mean at about the same of their `leads` (M, D). All forecasts of one of
-        the `series` (M,) together weigh as much as one, since their errors are alike. The prior
-        speaks for slopes of zero.
+        relative to their mean in a bin of `leads` (M, D). The forecasts of one of the `series` (M,)
+        together weigh as much as one, since their errors are alike. A prior shrinks slopes towards
+        zero.
         """
         slopes, centre, lowest, highest = np.zeros((4, *signs.shape[1:]))
         every = are_known(leads, errors)
         for j, known in enumerate(every.T):
             if not known.any():
                 continue
-            own = signs[known, j]
-            lowest[j], highest[j] = own.min(axis=0), own.max(axis=0)
+            x = signs[known, j]
+            lowest[j], highest[j] = x.min(axis=0), x.max(axis=0)
             which, counts = np.unique(series[known], return_inverse=True, return_counts=True)[1:]
             weights = 1 / counts[which]
-            centre[j] = weights @ own / weights.sum()
-            width = np.sqrt(weights @ (own - centre[j]) ** 2 / weights.sum())
-            width = np.where(width > NEGLIGIBLE, width, np.inf)  # where all series are alike
+            centre[j] = weights @ x / weights.sum()
+            width = np.sqrt(weights @ (x - centre[j]) ** 2 / weights.sum())
+            width = np.where(width > NEGLIGIBLE, width, np.inf)  # a constant has a slope of zero
             width[EXPECTED:LEVEL] /= _TRUSTED
-            relative, sizes = np.ones(len(own)), np.abs(errors[known, j])
+            relative, sizes = np.ones(len(x)), np.abs(errors[known, j])
             for part in equal_bins(leads[known, j]):
                 mean = sizes[part].mean()
                 if mean > 0:  # the Gamma likelihood takes no zeros
@@ -156,14 +155,14 @@ class ErrorScale:
             model = GammaRegressor(alpha=PRIOR / weights.sum(), solver="newton-cholesky")
             with warnings.catch_warnings():  # of the line search, close to the optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit((own - centre[j]) / width, relative, weights)
+                model.fit((x - centre[j]) / width, relative, weights)
             slopes[j] = model.coef_ / width
-            # What is expected large is not small.
+            # The scale never falls as the expected size rises.
             slopes[j, EXPECTED:LEVEL] = np.maximum(slopes[j, EXPECTED:LEVEL], 0.0)
         return cls(slopes, centre, lowest, highest)
 
     def at(self, signs: np.ndarray) -> np.ndarray:
-        """Scales (..., D), from signs (..., D, S)."""
+        """Scales (..., D), from the predictors `signs` (..., D, S)."""
         inside = np.clip(signs, self.lowest, self.highest)
         return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1))
 
@@ -171,7 +170,7 @@ class ErrorScale:
 def cross_fitted_scales(
     signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
 ) -> np.ndarray | None:
-    """Scales (M, D), each learned from the other folds of series; None of too few series."""
+    """Scales (M, D), each learned from the other folds of series; None with too few series."""
     folds = folds_of(series, N_FOLDS)
     if folds.max(initial=0) < N_FOLDS - 1:
         return None

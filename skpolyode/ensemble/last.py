@@ -1,4 +1,4 @@
-"""The last value of a channel, and what is usual where there is none."""
+"""The last value of a channel, or a forecast of its first one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skpolyode.saving.codec import saved
 @saved(offset="D")
 @dataclass(frozen=True, eq=False)
 class LastValue(Member):
-    """The last value; of channels that have not been observed the mixed model, and an offset.
+    """The last value; for channels that have not been observed, the mixed model plus an offset.
 
     Parameters
     ----------
     offset : float64 ndarray of shape (D,)
-        By how much channels that have not been observed yet are above the mixed model, once they
-        are: what is measured late is measured in other series.
+        Mean residual of the mixed model for channels not observed before, shrunk towards zero.
+        Series in which a channel is measured late differ from the others.
     """
 
     offset: np.ndarray
@@ -30,13 +30,13 @@ class LastValue(Member):
 
     @classmethod
     def learn(cls, lesson: Lesson) -> list[Self]:
-        """Offsets, from what came of channels that had not been observed before."""
+        """Learn offsets, from observations of channels that had not been observed before."""
         sample, offsets = lesson.sample, []
         late = np.where(np.isinf(sample.leads), sample.actual - lesson.base, np.nan)
         for k in range(-1, sample.n_folds):
-            own = late[sample.fold != k]
-            count = (~np.isnan(own)).sum(axis=0) + SETTINGS.prior
-            offsets.append(cls(np.nansum(own, axis=0) / count))
+            residuals = late[sample.fold != k]
+            count = (~np.isnan(residuals)).sum(axis=0) + SETTINGS.prior
+            offsets.append(cls(np.nansum(residuals, axis=0) / count))
         return offsets
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Mixed-effects forecasts: each series has a level and a slope of its own, partially pooled.
+"""Mixed-effects forecasts: each series has its own level and slope, partially pooled.
 
 This is the linear mixed model of longitudinal data with serial correlation (Laird and Ware,
 "Random-effects models for longitudinal data", Biometrics 1982; Diggle, "An approach to the analysis
@@ -6,10 +6,10 @@ of repeated measurements", Biometrics 1988). For one channel of a series,
 
     y(t) = f(t) + b0 + b1 t + s(t) + u(t) + e
 
-with a population curve f, a random level and slope (b0, b1), random harmonics s of each season that
-there is, an Ornstein-Uhlenbeck process u, and white noise e. Forecasts are the best linear
-unbiased predictions. Values are in standard deviations from the mean of their channel, times in
-typical gaps since the start of the series.
+with a population curve f, a random level and slope (b0, b1), random harmonics s of each season, an
+Ornstein-Uhlenbeck process u, and white noise e. Forecasts are the best linear unbiased predictions.
+Values are in standard deviations from the mean of their channel, times in typical gaps since the
+start of the series.
 """
 
 from __future__ import annotations
@@ -47,20 +47,19 @@ class MixedEffects(Member):
     Parameters
     ----------
     knots : float64 ndarray of shape (K,)
-        Where the pieces of the population curve meet, rising; it is a natural cubic spline.
+        Knots of the population curve, rising; it is a natural cubic spline.
     span : float
         The unit of time of the random slope.
     periods : tuple of float
-        Of the seasons.
+        Lengths of the seasons.
     n_harmonics : tuple of int
-        Of each of them, that all series share.
+        Number of harmonics of each season that all series share.
     theta : float64 ndarray of shape (D, m)
-        Parameters of the variances, as the likelihood has them.
+        Parameters of the variances, as in `RestrictedLikelihood`.
     curve : float64 ndarray of shape (D, K + 2 H)
-        Population curve at its knots, and coefficients of the seasons that all series share.
+        Population curve at its knots, and coefficients of the shared harmonics.
     prior : float64 ndarray of shape (D, p, p)
-        Covariance of level, slope and harmonics between series, and of the serial part, which is
-        the last one.
+        Covariance between series of level, slope and harmonics, then of the serial part.
     memory : float64 ndarray of shape (D,)
         Time after which the serial correlation has fallen to 1/e.
     noise : float64 ndarray of shape (D,)
@@ -79,56 +78,56 @@ class MixedEffects(Member):
 
     @classmethod
     def learn(cls, lesson: Lesson) -> list[Self]:
-        """Variances of all series; without a fold, the population curves of the others."""
+        """Learn variances from all series, and population curves from all and without each fold."""
         rows, n_folds = lesson.sample.whole_series, lesson.sample.n_folds
-        own = cls.estimate(rows, lesson.seasons)
-        return [own, *(own.without_folds(rows, n_folds) if n_folds > 1 else [own])]
+        whole = cls.estimate(rows, lesson.seasons)
+        return [whole, *(whole.without_folds(rows, n_folds) if n_folds > 1 else [whole])]
 
     @classmethod
     def estimate(cls, rows: Standardised, seasons: Seasons) -> Self:
         """Estimate all variances of each channel by restricted maximum likelihood (REML).
 
-        The likelihood decides on the curve under the first seasons, then between the seasons.
+        The likelihood selects the knots under the first seasons, then the seasons.
         """
         times, values, offsets, _ = rows
-        shortest = SETTINGS.seasons_to_see * max(max(own, default=0.0) for own in seasons)
+        shortest = SETTINGS.seasons_to_see * max(max(one, default=0.0) for one in seasons)
         channels = [grouped(times, x, offsets, shortest) for x in values.T]
-        n_cells = sum(own.known.sum() for own in channels)
+        n_cells = sum(data.known.sum() for data in channels)
         span = float(np.median(times[offsets[1:] - 1])) if len(times) else 0.0
 
         all_knots = (_knots(times, n) for n in SETTINGS.n_knots)
-        curves = [*{len(own): own for own in all_knots}.values()]
+        curves = [*{len(knots): knots for knots in all_knots}.values()]
         models: list[Self] = []
         losses: list[float] = []
         for periods in seasons:
             for knots in curves:
                 like = models[int(np.argmin(losses))] if models else None
                 models.append(cls._blank(knots, periods, span or 1.0, len(channels)))
-                loss = sum(models[-1]._estimate(j, own, like) for j, own in enumerate(channels))
+                loss = sum(models[-1]._estimate(j, data, like) for j, data in enumerate(channels))
                 losses.append(loss + SETTINGS.least_gain * n_cells * len(periods))
             curves = [models[int(np.argmin(losses))].knots]
         return models[int(np.argmin(losses))]
 
     def without_folds(self, rows: Standardised, n_folds: int) -> list[Self]:
-        """The same variances, with the population curves of all series but each of the folds.
+        """Models with the same variances, and population curves learned without each fold.
 
-        Series are dealt into them one after the other.
+        Series k is in fold k modulo `n_folds`.
         """
         curves = np.empty((n_folds, *self.curve.shape))
         for j, x in enumerate(rows.values.T):
             fit = self._likelihood(grouped(rows.times, x, rows.offsets))
             curves[:, j] = fit.curves(self.theta[j], n_folds)
-        return [replace(self, curve=own) for own in curves]
+        return [replace(self, curve=curve) for curve in curves]
 
     @classmethod
     def _blank(
         cls, knots: np.ndarray, periods: tuple[float, ...], span: float, n_channels: int
     ) -> Self:
-        """A model of which nothing has been estimated: values are noise of variance 1."""
+        """A model before estimation: values are noise of variance 1."""
         n_harmonics = harmonics_of(periods)
         curve = np.zeros((n_channels, len(knots) + 2 * sum(n_harmonics)))
         theta, ones = np.zeros((n_channels, 6 + len(periods))), np.ones((2, n_channels))
-        p = 3 + 2 * sum(_own(n_harmonics))
+        p = 3 + 2 * sum(_random_harmonics(n_harmonics))
         prior = np.zeros((n_channels, p, p))
         return cls(knots, span, periods, n_harmonics, theta, curve, prior, *ones)
 
@@ -137,23 +136,23 @@ class MixedEffects(Member):
         turns = [k for n in self.n_harmonics for k in range(1, n + 1)]
         waves = SETTINGS.season_prior / np.repeat(turns, 2)
         spread = np.concatenate([np.full(len(self.knots), SETTINGS.curve_prior), waves])
-        functions = self.fixed(data.times), effects
-        return RestrictedLikelihood(data, *functions, _own(self.n_harmonics), spread)
+        design = self.fixed(data.times), effects, _random_harmonics(self.n_harmonics)
+        return RestrictedLikelihood(data, *design, spread)
 
     def _estimate(self, channel: int, data: Grouped, like: MixedEffects | None) -> float:
         """Write the estimates of one channel; return its negative log likelihood.
 
-        The search starts from the variances `like` those of another model, if there is one.
+        The search starts from the parameters of the model `like`, if there is one.
         """
         if not data.known.any():
             return 0.0
         fit = self._likelihood(data)
-        start = fit.usual if like is None else like.theta[channel]
-        if new := len(fit.usual) - len(start):  # seasons
-            start = np.concatenate([start[:-3], fit.usual[-3 - new : -3], start[-3:]])
+        start = fit.typical if like is None else like.theta[channel]
+        if new := len(fit.typical) - len(start):  # seasons
+            start = np.concatenate([start[:-3], fit.typical[-3 - new : -3], start[-3:]])
         options = {"maxiter": SETTINGS.n_steps, "ftol": SETTINGS.tolerance}
         reach = SETTINGS.furthest * SETTINGS.prior
-        search = {"method": "L-BFGS-B", "bounds": [(x - reach, x + reach) for x in fit.usual]}
+        search = {"method": "L-BFGS-B", "bounds": [(x - reach, x + reach) for x in fit.typical]}
         found = minimize(fit.loss, start, jac=True, **search, options=options)
         self.theta[channel], self.curve[channel] = found.x, fit.curve(found.x)
         self.prior[channel], self.memory[channel], self.noise[channel] = fit.parts(found.x)[:3]
@@ -165,47 +164,47 @@ class MixedEffects(Member):
         trend: np.ndarray | None = None,
         lasting: np.ndarray | float = 1.0,
     ) -> np.ndarray:
-        """Functions (..., K + 2 H) of the population: a natural cubic spline, and harmonics.
+        """Population functions (..., K + 2 H) at `times`: a natural cubic spline, and harmonics.
 
-        With `trend` (...) the spline is at these times instead. Beyond the outer knots it is a
-        straight line, with a share of the slope there that is `lasting` (...).
+        With `trend` (...) the spline is evaluated at these times instead. Beyond the outer knots it
+        is a straight line, whose slope is damped by the factor `lasting` (...).
         """
         seasons = self._harmonics(times, self.n_harmonics)
         times = times if trend is None else trend
         inside = np.clip(times, self.knots[0], self.knots[-1])
-        values, slopes = (np.moveaxis(own(inside), -1, 0) for own in self._spline)
+        values, slopes = (np.moveaxis(f(inside), -1, 0) for f in self._spline)
         columns = values + lasting * (times - inside) * slopes
         return np.stack([*columns, *seasons], axis=-1)
 
     @cached_property
     def _spline(self) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
-        """Curves that are 1 at one of the knots and 0 at the others, and their slopes."""
+        """Cubic basis splines that are 1 at one knot and 0 at the others, and their slopes."""
         spline = CubicSpline(self.knots, np.eye(len(self.knots)), bc_type="natural")
         return spline, spline.derivative()
 
     @cached_property
     def _lasting(self) -> np.ndarray:
-        """Shares (D,) of the slopes of the population curves that last beyond the knots.
+        """Factors (D,) by which the slopes of the population curves are damped beyond the knots.
 
-        They are as large as slopes between the knots have been in telling how the curve goes on: a
-        straight line lasts, and swings that a few series happen to share do not.
+        Each is the regression coefficient of the later rise on the slope, between the knots: 1 for
+        a straight line, less for swings that a few series happen to share.
         """
         (first, last), curve = self.knots[[0, -1]], self.curve[:, : len(self.knots)].T
         reach = (last - first) * np.array(SETTINGS.looks_ahead)[:, None]
         start = first + np.linspace(0, 1, SETTINGS.n_looks) * (last - first - reach)
-        (value, slope), later = (own(start) @ curve for own in self._spline), start + reach
+        (value, slope), later = (f(start) @ curve for f in self._spline), start + reach
         rise = (self._spline[0](later) @ curve - value) / reach[..., None]
-        told, all_of_it = (rise * slope).sum(axis=(0, 1)), (slope**2).sum(axis=(0, 1))
-        share = np.divide(told, all_of_it, out=np.ones_like(told), where=all_of_it > 0)
+        product, square = (rise * slope).sum(axis=(0, 1)), (slope**2).sum(axis=(0, 1))
+        share = np.divide(product, square, out=np.ones_like(product), where=square > 0)
         return np.clip(share, 0.0, 1.0)
 
     def random(self, times: np.ndarray, trend: np.ndarray | None = None) -> np.ndarray:
-        """How level, slope, harmonics and serial part enter the values at `times`, (..., p).
+        """Design (..., p) of the random effects at `times`: level, slope, harmonics, serial part.
 
-        With `trend` (...) the slope is at these times instead.
+        With `trend` (...) the slope is evaluated at these times instead.
         """
         one, rise = np.ones_like(times), (times if trend is None else trend) / self.span
-        seasons = self._harmonics(times, _own(self.n_harmonics))
+        seasons = self._harmonics(times, _random_harmonics(self.n_harmonics))
         return np.stack([one, rise, *seasons, one], axis=-1)
 
     def _harmonics(self, times: np.ndarray, n_harmonics: tuple[int, ...]) -> list[np.ndarray]:
@@ -214,9 +213,9 @@ class MixedEffects(Member):
         return [wave(2 * np.pi * turn) for turn in turns for wave in (np.cos, np.sin)]
 
     def start(self, *shape: int) -> np.ndarray:
-        """What is known of channels (..., D) before their first observation, (..., D, S).
+        """State (..., D, S) of channels (..., D) before their first observation.
 
-        These are the last time, the means and the covariances of each.
+        It holds the last time, the means and the covariances.
         """
         p = self.prior.shape[-1]
         known = np.zeros((*shape, 1 + p + p * p))
@@ -224,11 +223,11 @@ class MixedEffects(Member):
         return known
 
     def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
-        """What is known after one more row of each series (Kalman filter)."""
+        """State (n, D, S) after one more row of each series (Kalman filter)."""
         known, (row, channel) = known.copy(), np.nonzero(~np.isnan(rows.values))
         times = rows.times[row]
-        own = rows.values[row, channel] - self._population(times, channel)
-        before = known[row, channel], times, own
+        residual = rows.values[row, channel] - self._population(times, channel)
+        before = known[row, channel], times, residual
         known[row, channel] = self._conditioned(*before, self.random(times), channel)
         return known
 
@@ -236,20 +235,20 @@ class MixedEffects(Member):
         self,
         known: np.ndarray,
         times: np.ndarray,
-        own: np.ndarray,
+        residual: np.ndarray,
         seen: np.ndarray,
         channel: np.ndarray | int,
     ) -> np.ndarray:
-        """What is known (n, S) of n channels after one more observation each.
+        """States (n, S) of n channels after one more observation each.
 
-        `own` (n,) is what is not the population's at finite `times` (n,), and `seen` (n, p) are the
-        functions there; `channel` says which channel each one is, or all are.
+        `residual` (n,) are values at `times` (n,) minus the population functions, and `seen` (n, p)
+        is the design of the random effects there. `channel` is that of each, or of all.
         """
         state = known, times, channel
         mean, covariance = self._means_at(*state), self._covariances_at(*state)
         part = np.einsum("npq,nq->np", covariance, seen)
         expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
-        error = own - np.einsum("np,np->n", mean, seen)
+        error = residual - np.einsum("np,np->n", mean, seen)
         gain = part / expected[:, None]
         mean += gain * error[:, None]
         covariance -= gain[:, :, None] * part[:, None, :]
@@ -259,9 +258,9 @@ class MixedEffects(Member):
     def _means_at(
         self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int
     ) -> np.ndarray:
-        """Means (n, p) at later `times`, from what is known (n, S).
+        """Means (n, p) at later `times`, from states `known` (n, S).
 
-        The serial part returns towards its mean.
+        The serial part decays towards zero.
         """
         mean = known[:, 1 : 1 + self.prior.shape[-1]].copy()
         mean[:, -1] *= self._kept(known, times, channel)
@@ -270,7 +269,7 @@ class MixedEffects(Member):
     def _covariances_at(
         self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int
     ) -> np.ndarray:
-        """Covariances (n, p, p) at later `times`, from what is known (n, S)."""
+        """Covariances (n, p, p) at later `times`, from states `known` (n, S)."""
         p, kept = self.prior.shape[-1], self._kept(known, times, channel)
         covariance = known[:, 1 + p :].reshape(-1, p, p).copy()
         covariance[:, -1] *= kept[:, None]
@@ -279,7 +278,7 @@ class MixedEffects(Member):
         return covariance
 
     def _kept(self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int) -> np.ndarray:
-        """What is kept (n,) of the serial part until later `times`."""
+        """Autocorrelation (n,) of the serial part until later `times`."""
         return np.exp(-np.maximum(times - known[:, 0], 0.0) / self.memory[channel])
 
     def _population(
@@ -289,16 +288,16 @@ class MixedEffects(Member):
         return (functions * self.curve[channel]).sum(axis=-1)
 
     def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
-        """What is known (n, D, S) of series up to some of their rows (n,)."""
+        """States (n, D, S) of series up to the rows `asked` (n,), which are included."""
         times, values, offsets, _ = rows
         found, series = self.start(len(asked), values.shape[1]), series_index(offsets)
         asked_series, seen = np.unique(series[asked]), self.random(times)
         for j, channel in enumerate(values.T):
-            own = channel - self._population(times, j)
+            residual = channel - self._population(times, j)
             observed = np.flatnonzero(~np.isnan(channel))
             first = np.searchsorted(observed, offsets[asked_series])
             place = np.searchsorted(asked_series, series[asked])
-            # How many observations of the channel each asked row knows of its series.
+            # Number of observations of the channel up to each asked row, in its series.
             count = np.searchsorted(observed, asked, side="right") - first[place]
             longest = np.zeros(len(asked_series), dtype=np.int64)
             np.maximum.at(longest, place, count)
@@ -306,28 +305,28 @@ class MixedEffects(Member):
             bounds = np.searchsorted(count[by_count], np.arange(1, longest.max(initial=0) + 2))
             known = self.start(len(asked_series), values.shape[1])[:, j]
             for k in range(longest.max(initial=0)):
-                some = np.flatnonzero(longest > k)
-                at = observed[first[some] + k]
-                known[some] = self._conditioned(known[some], times[at], own[at], seen[at], j)
+                left = np.flatnonzero(longest > k)
+                at = observed[first[left] + k]
+                known[left] = self._conditioned(known[left], times[at], residual[at], seen[at], j)
                 ended = by_count[bounds[k] : bounds[k + 1]]
                 found[ended, j] = known[place[ended]]
         return found
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
-        """Means (n, D), of channels that were observed without trends after the longest lead."""
+        """Means (n, D); trends of observed channels end after the longest lead of training."""
         return self.means(known, asked.elapsed, _lasting_until(asked))
 
     def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
-        """Standard deviations (n, D) of what comes."""
+        """Standard deviations (n, D) of future values."""
         return np.sqrt(self.variances(known, asked.elapsed, _lasting_until(asked)))
 
     def means(
         self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
     ) -> np.ndarray:
-        """Means (n, D) of values at `times` (n,), from what is known (n, D, S).
+        """Means (n, D) of values at `times` (n,), from states `known` (n, D, S).
 
-        Before the first observation of a channel these are the means of all series. Trends end, and
-        seasons go on, after the `longest` (n, D) time since the last observation.
+        Before the first observation of a channel these are the means of all series. Trends end the
+        time `longest` (n, D) after the last observation; seasons go on.
         """
         flat, when, trend, channel = self._each(known, times, longest)
         mean, seen = self._means_at(flat, when, channel), self.random(when, trend)
@@ -347,10 +346,7 @@ class MixedEffects(Member):
     def _each(
         known: np.ndarray, times: np.ndarray, longest: np.ndarray | float
     ) -> tuple[np.ndarray, ...]:
-        """Of each channel of each series: what is known, the time, that of its trend, the channel.
-
-        Arrays (n D, S) and (n D,).
-        """
+        """Flatten series and channels: states (n D, S), times, times of trends, channels (n D,)."""
         n, n_channels = known.shape[:2]
         flat, when = known.reshape(n * n_channels, -1), np.repeat(times, n_channels)
         held = np.broadcast_to(longest, known.shape[:2]).ravel()
@@ -363,12 +359,12 @@ def _lasting_until(asked: Asked) -> np.ndarray:
     return np.where(asked.records.n_values > 0, asked.longest, np.inf)
 
 
-def _own(n_harmonics: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of harmonics that differ between series: to know them takes memory."""
+def _random_harmonics(n_harmonics: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of harmonics that differ between series, limited as their states take memory."""
     return tuple(min(n, MAX_HARMONICS) for n in n_harmonics)
 
 
 def _knots(times: np.ndarray, most: int) -> np.ndarray:
-    """Up to `most` knots of the population curve, two at least, at quantiles of the times."""
+    """At least two and up to `most` knots of the population curve, at quantiles of the times."""
     knots = np.unique(np.quantile(times, np.linspace(0, 1, most))) if len(times) else times
     return knots if len(knots) > 1 else np.array([0.0, 1.0])

@@ -1,4 +1,4 @@
-"""The restricted likelihood of a mixed-effects model, and the observations that it is taken of."""
+"""The restricted likelihood of a mixed-effects model, and the observations that it uses."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ from skpolyode.panel import series_index
 
 @dataclass(frozen=True)
 class MixedSettings:
-    """What the model is estimated from, and weak priors that keep few data from deciding all."""
+    """Limits of the estimation, and weak priors that regularise it with few data."""
 
     n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
-    looks_ahead: tuple[float, ...] = (0.1, 0.2, 0.3)  # shares of its span: how slopes go on
-    n_looks: int = 33
+    looks_ahead: tuple[float, ...] = (0.1, 0.2, 0.3)  # shares of its span, to see if slopes last
+    n_looks: int = 33  # times from which its slopes are compared with the later rise
     max_rows: int = 48  # last observations of a series that the variances are estimated from
-    most_rows: int = 192  # the same of few series, and for seasons, of which they must show some
-    seasons_to_see: float = 2.5
+    most_rows: int = 192  # the same for few series, and for seasons
+    seasons_to_see: float = 2.5  # periods that these observations should span
     max_work: float = 1e5  # of one evaluation: series times rows squared
     max_series: int = 200
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
-    season_prior: float = (
-        1.0  # the same of the first harmonic of a season; of the k-th, 1 / k of it
-    )
+    season_prior: float = 1.0  # the same for the first harmonic of a season; 1 / k for the k-th
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
-    furthest: float = 4.0  # such deviations from the usual; covariances stay solvable
-    least_gain: float = 0.02  # nats a value, of each season: all later forecasts carry its states
-    usual: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
-    usual_memory: float = 8.0  # typical gaps, of the serial correlation
+    furthest: float = 4.0  # such deviations from typical values; covariances stay solvable
+    least_gain: float = 0.02  # nats a value for each season, as all forecasts carry its states
+    typical: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
+    typical_memory: float = 8.0  # typical gaps, of the serial correlation
     longest_memory: float = 300.0  # typical gaps; a longer one is a random walk
-    n_steps: int = 40  # of the optimiser, which stops
-    tolerance: float = 1e-5  # when a step gains less than this share of the loss
+    n_steps: int = 40  # of the optimiser, at most
+    tolerance: float = 1e-5  # it stops if a step gains less than this share of the loss
 
 
 SETTINGS = MixedSettings()
 
 
 class Grouped(NamedTuple):
-    """Observations of one channel of S series, filled up to n rows."""
+    """Observations of one channel of S series, padded to n rows."""
 
     times: np.ndarray  # (S, n)
-    values: np.ndarray  # (S, n), 0 where filled
+    values: np.ndarray  # (S, n), 0 where padded
     known: np.ndarray  # bool (S, n)
     series: np.ndarray  # int64 (S,): which series these are
 
@@ -52,17 +50,17 @@ class Grouped(NamedTuple):
 def grouped(
     times: np.ndarray, values: np.ndarray, offsets: np.ndarray, shortest: float = 0.0
 ) -> Grouped:
-    """The last observations of some series of a channel, evenly chosen among all.
+    """The last observations of a channel, of up to `max_series` evenly chosen series.
 
-    They last for the `shortest` time, if there are so many observations. Of very many, the older
-    ones are thinned at random: every other one would hide what repeats.
+    They span at least `shortest` rows, if a series is that long. If there are very many, the older
+    ones are thinned at random, as a regular thinning would hide periods.
     """
     observed = ~np.isnan(values)
     series = series_index(offsets)[observed]
     counts = np.bincount(series, minlength=len(offsets) - 1)
     ends = np.cumsum(counts)
-    some = np.flatnonzero(counts)
-    longest = np.sqrt(SETTINGS.max_work / max(len(some), 1))
+    chosen = np.flatnonzero(counts)
+    longest = np.sqrt(SETTINGS.max_work / max(len(chosen), 1))
     longest = max(np.clip(longest, SETTINGS.max_rows, SETTINGS.most_rows), shortest)
     n = int(np.clip(counts.max(initial=0), 1, np.ceil(longest)))
     back = np.arange(n, 0, -1)
@@ -71,13 +69,13 @@ def grouped(
         older = np.random.default_rng(0).choice(n - half, half, replace=False)
         back = np.concatenate([back[np.sort(older)], back[-half:]])
     most = int(np.clip(SETTINGS.max_work / len(back) ** 2, 4, SETTINGS.max_series))
-    if len(some) > most:
-        some = some[np.linspace(0, len(some) - 1, most).round().astype(np.int64)]
-    place = ends[some, None] - back
-    known = place >= (ends - counts)[some, None]
+    if len(chosen) > most:
+        chosen = chosen[np.linspace(0, len(chosen) - 1, most).round().astype(np.int64)]
+    place = ends[chosen, None] - back
+    known = place >= (ends - counts)[chosen, None]
     place = np.where(known, place, 0)
     t, x = times[observed], values[observed]
-    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known, some)
+    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known, chosen)
 
 
 class RestrictedLikelihood:
@@ -91,13 +89,13 @@ class RestrictedLikelihood:
     ----------
     data : Grouped
     fixed : float64 ndarray of shape (S, n, K)
-        Functions of the population at the times of the data.
+        Population functions at the times of the data.
     random : float64 ndarray of shape (S, n, p - 1)
-        How level, slope and harmonics of a series enter its values.
+        Design of the random level, slope and harmonics.
     n_harmonics : tuple of int
-        Of each season.
+        Number of random harmonics of each season.
     spread : float64 ndarray of shape (K,)
-        Standard deviations of the coefficients of the population.
+        Prior standard deviations of the coefficients of the population functions.
     """
 
     def __init__(
@@ -114,13 +112,13 @@ class RestrictedLikelihood:
         self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
         self.lag = np.abs(data.times[:, :, None] - data.times[:, None])
         both = data.known[:, :, None] & data.known[:, None]
-        self.apart = np.where(both, self.lag, np.inf)
-        # The order of the products in `loss`, which would take longer to find than to follow.
+        self.known_lag = np.where(both, self.lag, np.inf)
+        # The order of the products in `loss`, which takes longer to find than to follow.
         like = self.z, self.lag, self.z
         self._order = np.einsum_path("snp,snm,smq->pq", *like, optimize=True)[0]
-        level, slope, serial, noise = np.log(SETTINGS.usual)
-        seasons, memory = [level] * len(n_harmonics), np.log(SETTINGS.usual_memory)
-        self.usual = np.array([level, 0.0, slope, *seasons, serial, memory, noise])
+        level, slope, serial, noise = np.log(SETTINGS.typical)
+        seasons, memory = [level] * len(n_harmonics), np.log(SETTINGS.typical_memory)
+        self.typical = np.array([level, 0.0, slope, *seasons, serial, memory, noise])
         self._latest: tuple[np.ndarray, tuple[np.ndarray, ...]] | None = None
 
     def parts(self, theta: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
@@ -133,14 +131,14 @@ class RestrictedLikelihood:
         return prior, memory, float(np.exp(2 * theta[-1])), root
 
     def _solved(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What a likelihood and its curve are made of; asked again for the best `theta`."""
+        """Terms of the likelihood and the curve, kept for repeated calls with one `theta`."""
         if self._latest is None or not np.array_equal(self._latest[0], theta):
             self._latest = theta.copy(), self._solve(theta)
         return self._latest[1]
 
     def _solve(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
         prior, memory, noise, _ = self.parts(theta)
-        decay = np.exp(self.apart / -memory)
+        decay = np.exp(self.known_lag / -memory)
         v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2)
         v += prior[-1, -1] * decay
         place = np.arange(v.shape[1])
@@ -158,7 +156,7 @@ class RestrictedLikelihood:
         return decay, inverse, log_det, vx, gram, curve
 
     def curve(self, theta: np.ndarray) -> np.ndarray:
-        """Coefficients (K,) of the population curve, by generalised least squares."""
+        """Coefficients (K,) of the population functions, by generalised least squares."""
         return self._solved(theta)[-1]
 
     def curves(self, theta: np.ndarray, n_folds: int) -> np.ndarray:
@@ -166,9 +164,9 @@ class RestrictedLikelihood:
         vx, gram, curve = self._solved(theta)[-3:]
         found = np.empty((n_folds, len(curve)))
         for k in range(n_folds):
-            own = self.data.series % n_folds == k
-            less = np.einsum("snk,snl->kl", self.x[own], vx[own])
-            total = gram @ curve - np.einsum("snk,sn->k", vx[own], self.data.values[own])
+            out = self.data.series % n_folds == k
+            less = np.einsum("snk,snl->kl", self.x[out], vx[out])
+            total = gram @ curve - np.einsum("snk,sn->k", vx[out], self.data.values[out])
             found[k] = np.linalg.solve(gram - less, total)
         return found
 
@@ -180,9 +178,9 @@ class RestrictedLikelihood:
         a = np.einsum("snm,sm->sn", inverse, residual)
         value = log_det + (a * residual).sum() + np.linalg.slogdet(gram)[1]
         value += ((curve / self.spread) ** 2).sum()
-        value += 2 * np.log(self.spread).sum()  # the more functions, the less
+        value += 2 * np.log(self.spread).sum()  # normalisation of the prior
         # Half the derivative of all three in the covariances V of each series. These are the
-        # largest arrays of a fit's stacking: as few as can be are made.
+        # largest arrays of a fit's stacking, so as few as possible are allocated.
         slope = a[:, :, None] * a[:, None]
         np.subtract(inverse, slope, out=slope)
         slope -= vx @ np.linalg.inv(gram) @ vx.swapaxes(1, 2)
@@ -190,7 +188,7 @@ class RestrictedLikelihood:
         of_root = 2 * of_effects[:2, :2] @ root
         gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]
         of_waves = 2 * np.diagonal(prior)[2:-1] * np.diagonal(of_effects)[2:]
-        gradient.extend(np.bincount(self.season, of_waves, len(self.usual) - 6))
+        gradient.extend(np.bincount(self.season, of_waves, len(self.typical) - 6))
         serial = prior[-1, -1] * slope
         serial *= decay
         gradient.append(2 * serial.sum())
@@ -198,5 +196,5 @@ class RestrictedLikelihood:
         gradient.append(serial.sum() / memory * (memory < SETTINGS.longest_memory))
         diagonal = np.diagonal(slope, axis1=1, axis2=2)
         gradient.append(2 * noise * diagonal[self.data.known].sum())
-        away = (theta - self.usual) / SETTINGS.prior
+        away = (theta - self.typical) / SETTINGS.prior
         return 0.5 * value + 0.5 * away @ away, 0.5 * np.array(gradient) + away / SETTINGS.prior

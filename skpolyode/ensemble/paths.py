@@ -36,11 +36,11 @@ Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndar
 
 
 class OnPath(NamedTuple):
-    """Points of learned paths at Q times, series after series; as columns of `Answers`."""
+    """Points of learned paths at Q times, series after series; columns as in `Answers`."""
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
-    signs: np.ndarray  # (Q, D, S): of how large errors are, of the whole series
-    apart: np.ndarray  # (Q, D): distance to the channel's observations; NaN outside of them
+    signs: np.ndarray  # (Q, D, S): predictors of the error size, from the whole series
+    distance: np.ndarray  # (Q, D): to the channel's observations; NaN outside of them
     expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether anything was observed then
 
@@ -52,22 +52,23 @@ def on_path(
     offsets: np.ndarray,
     in_deviations: bool,
 ) -> OnPath:
-    """Points before the last observation of each series.
+    """Points of paths before the last observation of each series.
 
-    The distance `apart` from the observations of a channel is half the harmonic mean of the times
-    since the last one and to the next one: in a random walk, the variance is proportional to it.
+    The `distance` from the observations of a channel is half the harmonic mean of the times since
+    the last one and to the next one. The variance of a random walk in between is proportional to
+    it.
 
     Parameters
     ----------
     model : ModelEmbedder
     panel : Panel
-        As fit has read it; all rows hold an observation.
+        As read by fit; each row holds an observation.
     times : float64 ndarray of shape (Q,)
         Of all series, one after the other.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     in_deviations : bool
-        Whether errors are expected to be as large as the model says, which then knows them.
+        Whether the model's standard deviation is the expected size of errors, instead of 1.
     """
     series, scaler = series_index(offsets), model.units.scaler
     values = scaler.transform(model.path_values(panel, times, offsets))
@@ -78,18 +79,18 @@ def on_path(
     since, until = asked.leads(1.0)
     since = np.where(asked.before < 0, np.inf, since)
     with np.errstate(divide="ignore"):
-        apart = 1 / (1 / since + 1 / until)
-    early = times < asked.times  # before the first row, which no hidden row is
-    apart = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, apart)
+        distance = 1 / (1 / since + 1 / until)
+    early = times < asked.times  # before the first row; hidden rows are later
+    distance = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, distance)
     if model.filters:  # the path need not pass through observations
-        apart = np.maximum(apart, np.finfo(np.float64).tiny)
+        distance = np.maximum(distance, np.finfo(np.float64).tiny)
     expected = np.ones(values.shape)
     if in_deviations:
         deviation = path_std(model, panel, times, offsets) / scaler.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = times == asked.seen.times[asked.row]
-    return OnPath(values, signs, apart, expected, at_row)
+    return OnPath(values, signs, distance, expected, at_row)
 
 
 class Answers(NamedTuple):
@@ -97,16 +98,16 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
-    signs: np.ndarray  # (Q, D, S): of how large errors will be
-    apart: np.ndarray  # (Q, D): distance of a point of the path to observations; NaN elsewhere
+    signs: np.ndarray  # (Q, D, S): predictors of the error size
+    distance: np.ndarray  # (Q, D): of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
-    at_row: np.ndarray  # bool (Q,): whether the path is asked for where something was observed
-    floor: np.ndarray  # (Q, D): no quantile is below, in the user's units; see `CellLimits`
-    ceiling: np.ndarray
+    at_row: np.ndarray  # bool (Q,): whether it is a point of the path at an observed row
+    floor: np.ndarray  # (Q, D): lower limit of quantiles, in the user's units; see `CellLimits`
+    ceiling: np.ndarray  # (Q, D): upper limit
 
     @classmethod
     def blank(cls, n_times: int, n_channels: int) -> Self:
-        """Answers where nothing is known."""
+        """Answers before anything is known: values are NaN."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
         signs, at_row = np.zeros((*shape, N_SIGNS)), np.zeros(n_times, dtype=bool)
@@ -114,12 +115,12 @@ class Answers(NamedTuple):
         return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, at_row, *ends)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
-        """Write some columns at positions (m,)."""
+        """Write the given columns at positions (m,)."""
         for name, column in columns.items():
             getattr(self, name)[where] = column
 
     def half_widths(self, calibration: Calibration, paths: Any, level: float) -> np.ndarray:
-        """Half widths (Q, D) of intervals of a level, in standard deviations of the channels.
+        """Half widths (Q, D) of intervals at a level, in standard deviations of the channels.
 
         Parameters
         ----------
@@ -129,28 +130,28 @@ class Answers(NamedTuple):
         level : float
         """
         widths = calibration.half_widths(self.leads, level, self.signs)
-        bridged = ~np.isnan(self.apart)
+        bridged = ~np.isnan(self.distance)
         if bridged.any() and paths.between is not None:
-            own = paths.half_widths(self.apart, level, self.signs, self.at_row)
-            widths = np.where(bridged, own, widths)
-        return self.expected * np.where(self.apart == 0, 0.0, widths)
+            on_paths = paths.half_widths(self.distance, level, self.signs, self.at_row)
+            widths = np.where(bridged, on_paths, widths)
+        return self.expected * np.where(self.distance == 0, 0.0, widths)
 
 
 @saved(between="D", at_rows="D")
 @dataclass(frozen=True, eq=False)
 class PathCalibration:
-    """Half widths of intervals around paths, by the distance `apart` from observations.
+    """Half widths of intervals around paths, by the `distance` from observations.
 
     Parameters
     ----------
     between : Calibration or None
-        Where nothing was observed; from the errors at hidden rows. None of too few observations:
-        intervals are then as wide as those of forecasts.
+        Between rows; from the errors at hidden rows. None with too few observations: intervals are
+        then as wide as those of forecasts.
     at_rows : Calibration or None
-        Where other channels were observed; from the errors at single hidden values. None of one
-        channel.
+        At rows where other channels were observed; from the errors at single hidden values. None
+        for a single channel.
     in_deviations : bool, default=False
-        Whether errors are counted in standard deviations that the model has learned.
+        Whether errors are in standard deviations that the model has learned.
     """
 
     between: Calibration | None
@@ -158,12 +159,12 @@ class PathCalibration:
     in_deviations: bool = False
 
     def half_widths(
-        self, apart: np.ndarray, level: float, signs: np.ndarray, at_row: np.ndarray
+        self, distance: np.ndarray, level: float, signs: np.ndarray, at_row: np.ndarray
     ) -> np.ndarray:
         """Half widths (Q, D) in multiples of the expected error."""
-        widths = self.between.half_widths(apart, level, signs)
+        widths = self.between.half_widths(distance, level, signs)
         if self.at_rows is not None:
-            widths[at_row] = self.at_rows.half_widths(apart[at_row], level, signs[at_row])
+            widths[at_row] = self.at_rows.half_widths(distance[at_row], level, signs[at_row])
         return widths
 
     def half_widths_at(
@@ -185,7 +186,7 @@ def late_paths(
     random_state: np.random.RandomState,
     earliest: np.ndarray | None = None,
 ) -> Late:
-    """A `PathCalibration` that is learned late; see `calibrate_paths`."""
+    """A `PathCalibration` that is learned at its first use; see `calibrate_paths`."""
     rng = np.random.RandomState(random_state.randint(2**31 - 1))
     return Late(partial(calibrate_paths, model, panel, rng, earliest))
 
@@ -196,13 +197,13 @@ def calibrate_paths(
     rng: np.random.RandomState,
     earliest: np.ndarray | None,
 ) -> PathCalibration:
-    """Hide observations, and learn from how far the paths over the others miss them.
+    """Hide observations, and learn from the errors of the paths over the others.
 
     Parameters
     ----------
     model : ModelEmbedder
     panel : Panel
-        Series that have not trained the model; all rows hold an observation.
+        Series that did not train the model; each row holds an observation.
     rng : RandomState
         Draws the folds that are hidden.
     earliest : int64 ndarray of shape (n_series,) or None
@@ -222,25 +223,25 @@ def calibrate_paths(
 
 
 def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
-    """Stretch (P,) that each row is in, of which all rows are hidden at once.
+    """Stretch (P,) of each row; the rows of one stretch are hidden together.
 
-    Most rows are alone. Of series with some long gaps, half of the rows are in stretches as long as
-    these, drawn at random: a few would not tell how errors grow with the distance.
+    Most stretches are single rows. If series have a few long gaps, half of the rows are in
+    stretches as long as these, drawn at random: fewer would not show how errors grow with distance.
     """
     steps = np.diff(panel.times, prepend=panel.times[0])
     inside = ~np.isin(np.arange(len(steps)), panel.offsets[:-1])
     gaps = steps[inside]
     if not len(gaps):
         return np.arange(len(steps))
-    usual = np.median(gaps)
-    lengths = np.maximum(gaps - 2 * gaps.mean(), usual)  # what is hidden leaves a gap at each end
-    is_long, weights = lengths > usual, np.ones(len(gaps))
+    typical = np.median(gaps)
+    lengths = np.maximum(gaps - 2 * gaps.mean(), typical)  # hiding rows adds a gap at each end
+    is_long, weights = lengths > typical, np.ones(len(gaps))
     if is_long.any():
         weights[is_long] = max(1.0, lengths[~is_long].sum() / lengths[is_long].sum())
-    clock = np.cumsum(np.where(inside, steps, usual)) - usual / 2
+    clock = np.cumsum(np.where(inside, steps, typical)) - typical / 2
     drawn = rng.choice(len(gaps), 2 * len(steps), p=weights / weights.sum())
     stretch, row = np.searchsorted(np.cumsum(lengths[drawn]), clock), np.arange(len(steps))
-    in_long = np.append(is_long[drawn], False)[stretch]  # none after the last one that is drawn
+    in_long = np.append(is_long[drawn], False)[stretch]  # False after the last drawn stretch
     stretch = np.where(in_long, stretch, 2 * len(steps) + row)
     return np.unique(stretch, return_inverse=True)[1]
 
@@ -251,7 +252,7 @@ def _calibrated(
     may_hide: np.ndarray,
     fold: np.ndarray,
 ) -> Calibration | None:
-    """Calibrate on values that `may_hide` (P, D); a fold hides rows (P, 1) or values (P, D)."""
+    """Hide values by `fold`, of rows (P, 1) or cells (P, D), where `may_hide` (P, D); calibrate."""
     # The series are copied for each fold, and all copies go through the model together.
     n_rows = max(int(may_hide.any(axis=1).sum()), 1)
     n_folds = min(N_FOLDS, -(-_ENOUGH * N_FOLDS // n_rows))
@@ -266,11 +267,11 @@ def _calibrated(
     found = on_path(model, observed_part(known), times, offsets, model.scale is not None)
     actual = np.where(hidden, copies.values, np.nan)[asked]
     actual = model.units.scaler.read(actual)
-    if np.isfinite(found.apart * actual).sum() < _FEWEST:
+    if np.isfinite(found.distance * actual).sum() < _FEWEST:
         return None
     series = series_of_rows(copies)[asked] % panel.n_series
     wrong = (actual - found.values) / found.expected
-    return Calibration.learn(found.apart, wrong, series, times, found.signs)
+    return Calibration.learn(found.distance, wrong, series, times, found.signs)
 
 
 def answers_at(
@@ -283,19 +284,19 @@ def answers_at(
     path_at_rows: bool = True,
     structural: Structural | None = None,
 ) -> Answers:
-    """Values of every channel at any times, and what tells how far off they are.
+    """Values of every channel at any times, and the data that their intervals depend on.
 
     - After the last observation: the forecast.
     - At an observation: its forecast from the observations before; the mean at the first one. The
       path, if `path_at_rows`.
-    - Between two observations: the learned path, which leads from one to the other.
-    - Before the first row, if `path_at_rows`: the path, as far off as a forecast of equal lead.
+    - Between two observations: the learned path from one to the other.
+    - Before the first row, if `path_at_rows`: the path, with intervals of a forecast of equal lead.
 
     Parameters
     ----------
     model : ModelEmbedder
     panel : Panel
-        As fit has read it; each series holds an observation.
+        As read by fit; each series holds an observation.
     times : float64 ndarray of shape (Q,)
         Times of all series, one after the other, as the panel counts them.
     offsets : int64 ndarray of shape (n_series + 1,)
@@ -304,12 +305,12 @@ def answers_at(
         Of this model.
     path_at_rows : bool, default=True
     structural : callable or None, default=None
-        Forecasts of other models and their expected errors, both (Q, D), in standard deviations,
-        from what `ModelEmbedder.forecast_from` is called with.
+        Called with the positional arguments of `ModelEmbedder.forecast_from`. Returns forecasts of
+        other models and their expected errors, both (Q, D), in standard deviations.
     """
     panel, series = observed_part(panel), series_index(offsets)
     answers = Answers.blank(len(times), panel.n_channels)
-    ends = (own[series] for own in model.units.scaler.limits.kept_by(panel))
+    ends = (limit[series] for limit in model.units.scaler.limits.kept_by(panel))
     answers.put(slice(None), **dict(zip(("floor", "ceiling"), ends, strict=True)))
     before, is_between = places(panel, times, offsets, path_at_rows)
     answers.put(~is_between & (before < 0), values=0.0)
@@ -320,14 +321,14 @@ def answers_at(
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
         answers.put(ahead, **_forecasts(model, panel, times[ahead], before[ahead], structural))
     if is_between.any():
-        own = times[is_between], offsets_from(is_between)[offsets]
-        answers.put(is_between, **on_path(model, panel, *own, paths.in_deviations)._asdict())
-    beside = np.flatnonzero(is_between & np.isnan(answers.apart).any(axis=1))
-    if len(beside):  # of where a channel was observed
+        query = times[is_between], offsets_from(is_between)[offsets]
+        answers.put(is_between, **on_path(model, panel, *query, paths.in_deviations)._asdict())
+    beside = np.flatnonzero(is_between & np.isnan(answers.distance).any(axis=1))
+    if len(beside):  # before the first or after the last observation of a channel
         expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])
         answers.signs[beside, :, EXPECTED] = np.log(expected)
         unit = 1.0 if structural is None else expected
-        is_beside = np.isnan(answers.apart[beside])
+        is_beside = np.isnan(answers.distance[beside])
         answers.put(beside, expected=np.where(is_beside, unit, answers.expected[beside]))
     return answers
 
@@ -339,7 +340,7 @@ def _forecasts(
     before: np.ndarray,
     structural: Structural | None,
 ) -> dict[str, np.ndarray]:
-    """Columns of answers at times (Q,), each forecast from the row `before` (Q,), which rise."""
+    """Columns of `Answers` at times (Q,), forecast from the rows `before` (Q,), in rising order."""
     origins, counts = np.unique(before, return_counts=True)
     query, others, expected = (panel, origins, times, counts), {}, 1.0
     if structural is not None:
@@ -352,9 +353,9 @@ def _forecasts(
 def _expected_beside(
     model: ModelEmbedder, panel: Panel, series: np.ndarray, times: np.ndarray, before: np.ndarray
 ) -> np.ndarray:
-    """Expected size (m, D) of the errors of forecasts from the row `before` times (m,) of series.
+    """Expected size (m, D) of errors at `times` (m,) of `series`, forecast from rows `before` (m,).
 
-    Before the first row of a series it is what is expected as long after its last one.
+    A time before the first row of a series counts as equally long after its last row.
     """
     ends, first = (panel.offsets[1:] - 1)[series], panel.offsets[:-1][series]
     origin = np.where(before < 0, ends, before)
@@ -369,9 +370,10 @@ def _expected_beside(
 def _leads(
     panel: Panel, times: np.ndarray, series: np.ndarray, before: np.ndarray, early: np.ndarray
 ) -> np.ndarray:
-    """Time (Q, D) since each channel was last observed, up to the row `before` (Q,) each time.
+    """Leads (Q, D): times since each channel was last observed, up to the rows `before` (Q,).
 
-    Where a mask (Q,) says that the time is `early`, before the first row: to its first observation.
+    At times before the first row, by the mask `early` (Q,), it is the time to its first
+    observation.
     """
     leads = time_since_seen(panel, before, times)
     if early.any():
@@ -384,15 +386,15 @@ def _leads(
 def places(
     panel: Panel, times: np.ndarray, offsets: np.ndarray, path_at_rows: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each time the last row before it (-1 if none), and whether the path answers it.
+    """Last row (Q,) before each time (-1 if none), and a mask (Q,) of times answered by the path.
 
-    That is between two rows, and at rows if `path_at_rows`.
+    The path answers before the last row of a series, at rows only if `path_at_rows`.
     """
     before, is_between = np.full(len(times), -1), np.zeros(len(times), dtype=bool)
     for i, (first, end) in enumerate(pairwise(panel.offsets)):
-        own, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
-        after = np.searchsorted(own, times[asked])
-        is_row = own[np.minimum(after, len(own) - 1)] == times[asked]
+        known, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
+        after = np.searchsorted(known, times[asked])
+        is_row = known[np.minimum(after, len(known) - 1)] == times[asked]
         before[asked] = np.where(after > 0, first + after - 1, -1)
-        is_between[asked] = (after < len(own)) & (path_at_rows | ~is_row)
+        is_between[asked] = (after < len(known)) & (path_at_rows | ~is_row)
     return before, is_between

@@ -1,4 +1,4 @@
-"""Detection of the periods that the season of a series may have."""
+"""Detection of the periods of seasons in series."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from skpolyode.errors import ParameterError
 from skpolyode.panel.durations import read_duration
 
 MAX_HARMONICS = 6  # of a season
-LONGEST_PAST = 1000  # rows that a search looks back on; of longer series the last ones
+LONGEST_PAST = 1000  # last rows of a series that are searched
 FEWEST_VALUES = 12  # to search for a season
 
 Seasons = list[tuple[float, ...]]
-"""Periods that series may have together: alternatives."""
+"""Alternative sets of periods; those of one set occur together."""
 
 
 @dataclass(frozen=True)
 class PeriodSettings:
     """Which peaks of a periodogram are candidates.
 
-    The resolution of a period p is p^2 / span: periods closer than that are hard to tell apart.
+    The resolution of a period p is p^2 / span: periods closer than that are hard to distinguish.
     """
 
     n_peaks: int = 3  # of each periodogram
-    n_multiples: int = 4  # that are tried: a peak may be a harmonic, and what is found a multiple
-    n_seasons: int = 2  # that the series must show, at least
-    separation: float = 0.25  # resolutions between two candidates, at least
+    n_multiples: int = 4  # that are tried, as a peak may be a harmonic or a multiple
+    n_seasons: int = 2  # least number of periods that a series must span
+    separation: float = 0.25  # least distance of two candidates, in resolutions
     rounding: float = 0.6  # resolutions within which a period is rounded to whole rows
     fewest_rows: int = 20  # of a series that is searched
     max_searched: int = 4  # series and channels of a panel that are searched
-    least_share: float = 0.3  # of the variance that a season that series share must explain
+    least_share: float = 0.3  # of the variance that a shared season must explain
 
 
 _SETTINGS = PeriodSettings()
@@ -45,7 +45,7 @@ def read_period(period: Any, time_unit: str | None) -> tuple[float, ...] | None:
     Parameters
     ----------
     period : float, timedelta, str, sequence of such, "auto" or None
-        As `read_duration` reads each. None: there is no season.
+        Each is read by `read_duration`. None: there is no season.
     time_unit : str or None
         `Panel.time_unit`.
 
@@ -57,7 +57,7 @@ def read_period(period: Any, time_unit: str | None) -> tuple[float, ...] | None:
     Raises
     ------
     ValueError
-        If there is something else.
+        If `period` is anything else.
 
     Examples
     --------
@@ -72,17 +72,17 @@ def read_period(period: Any, time_unit: str | None) -> tuple[float, ...] | None:
     lengths = period if isinstance(period, list | tuple | np.ndarray) else [period]
     if not len(lengths):
         raise ParameterError(
-            'period must be a positive length of time, some of them, None or "auto"; got none.'
+            'period must be a positive length of time, a list of them, None or "auto"; got none.'
         )
     return tuple(read_duration("period", length, time_unit) for length in lengths)
 
 
 def likely_periods(times: np.ndarray, versions: list[np.ndarray], most: int) -> list[float]:
-    """Up to `most` periods, the likeliest first, in typical gaps as `times` (n,).
+    """Up to `most` periods, the likeliest first, in the units of `times` (n,): typical gaps.
 
-    Candidates are the peaks of the Lomb-Scargle periodograms of some versions (n,) of the series
-    (such as itself, and the errors of one-step forecasts), and multiples of their periods. The
-    versions take turns, each in the order of the Bayesian information criterion of harmonics.
+    Candidates are the periods at the peaks of Lomb-Scargle periodograms, and multiples of them. The
+    `versions` (n,) of the series (such as itself, and the errors of one-step forecasts) take turns,
+    each in the order of the Bayesian information criterion of harmonics.
     """
     span, row = times[-1] - times[0], _row_length(times)
     found = set()
@@ -105,26 +105,27 @@ def likely_periods(times: np.ndarray, versions: list[np.ndarray], most: int) -> 
 
 
 def harmonics_of(periods: Sequence[float]) -> tuple[int, ...]:
-    """Numbers of the harmonics of seasons that are there together.
+    """Numbers of harmonics of seasons that occur together.
 
-    A longer one has twice as many, as a weekend is sharp; none is shorter than two typical gaps.
+    Longer ones have twice as many, as a weekend is sharp. No harmonic is shorter than two typical
+    gaps.
     """
     most = [MAX_HARMONICS * (1 + (period > min(periods))) for period in periods]
     return tuple(int(np.clip(p / 2 + 1e-6, 1, n)) for p, n in zip(periods, most, strict=True))
 
 
 def alternatives(periods: Sequence[float]) -> Seasons:
-    """Seasons that series may have: one of the periods, or all together."""
+    """Alternative seasons: each of the periods, or all together."""
     each = [(period,) for period in periods]
     return [*each, tuple(periods)] if len(each) > 1 else each
 
 
 def shared_seasons(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Seasons:
-    """Seasons that most of the longest series may have, from rows (P,) and (P, D).
+    """Candidate seasons of the longest series, from rows of `times` (P,) and `values` (P, D).
 
-    Lines are removed first. What the likeliest period leaves is searched again, so that a day does
-    not hide the week. There are up to two periods; without a second season they are alternatives,
-    first the one that all series have.
+    Straight lines are removed first. Residuals of the likeliest period are searched again, so that
+    a day does not hide the week. There are up to two periods. Without a second season they are
+    alternatives, first the one with the largest mean share of the variance.
     """
     searched = []
     for i in np.argsort(-np.diff(offsets), kind="stable")[: _SETTINGS.max_searched]:
@@ -136,13 +137,13 @@ def shared_seasons(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -
                 searched.append((t, without_line(t, x)))
     found = _alike(searched)
     others = _alike([(t, _residual(t, x, found[0])[0]) for t, x in searched]) if found else []
-    parts = range(1, _SETTINGS.n_multiples + 1)  # what is found may be a multiple
+    parts = range(1, _SETTINGS.n_multiples + 1)  # the period found may be a multiple
     pairs = [_in_whole(searched, found[0] / k, other) for other in others[:1] for k in parts]
     return alternatives(likeliest(pairs, searched)) if pairs else [(p,) for p in found]
 
 
 def without_line(times: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Values (n,) minus the line through them; nothing of rounding is left."""
+    """Values (n,) minus their regression line; residuals as small as rounding errors are zero."""
     residual = x - np.polynomial.Polynomial.fit(times, x, 1)(times)
     return np.where(np.abs(residual) > 1e-12 * np.abs(x).max(), residual, 0.0)
 
@@ -150,15 +151,15 @@ def without_line(times: np.ndarray, x: np.ndarray) -> np.ndarray:
 def likeliest(
     seasons: Sequence[tuple[float, ...]], series: list[tuple[np.ndarray, np.ndarray]]
 ) -> tuple[float, ...]:
-    """Those seasons that explain series best, times and values (n,) without a line."""
-    return min(seasons, key=lambda own: sum(_criterion(*one, *own) for one in series))
+    """The seasons that best explain the series: times (n,) and values (n,) without a line."""
+    return min(seasons, key=lambda periods: sum(_criterion(*one, *periods) for one in series))
 
 
 def _alike(searched: list[tuple[np.ndarray, np.ndarray]]) -> list[float]:
-    """Up to two of the likeliest periods of some series, first the one that all have."""
-    some = searched[: _SETTINGS.max_searched]
-    found = [period for own in some for period in likely_periods(own[0], [own[1]], 1)]
-    shares = {p: np.mean([_share(*own, p) for own in searched]) for p in found}
+    """Up to two likely periods, first the one with the largest mean share of the variance."""
+    first = searched[: _SETTINGS.max_searched]
+    found = [period for t, x in first for period in likely_periods(t, [x], 1)]
+    shares = {p: np.mean([_share(t, x, p) for t, x in searched]) for p in found}
     kept = [period for period in shares if shares[period] >= _SETTINGS.least_share]
     return sorted(kept, key=shares.__getitem__, reverse=True)[:2]
 
@@ -166,14 +167,14 @@ def _alike(searched: list[tuple[np.ndarray, np.ndarray]]) -> list[float]:
 def _in_whole(
     searched: list[tuple[np.ndarray, np.ndarray]], one: float, other: float
 ) -> tuple[float, float]:
-    """Two periods, the longer one rounded to a multiple of the other if that is about the same."""
+    """The shorter and the longer period; the longer is rounded to a multiple if it is close."""
     short, long = sorted((one, other))
     whole, span = round(long / short) * short, max(t[-1] - t[0] for t, _ in searched)
     return short, whole if abs(whole - long) <= _SETTINGS.rounding * long**2 / span else long
 
 
 def _row_length(times: np.ndarray) -> float:
-    """Length that all gaps are nearly multiples of; 0 of irregular times."""
+    """Length of which all gaps are nearly multiples; 0 for irregular times."""
     gaps = np.diff(times)
     if np.std(gaps) < 0.1 * np.mean(gaps):  # months are nearly even
         return float(np.mean(gaps))
@@ -181,7 +182,7 @@ def _row_length(times: np.ndarray) -> float:
 
 
 def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Periods of the highest peaks."""
+    """Periods at the highest peaks of the periodogram."""
     span = times[-1] - times[0]
     lowest, step = _SETTINGS.n_seasons / span, 1 / (8 * span)
     if lowest >= 0.5 or not x.any():
@@ -197,8 +198,8 @@ def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:
 def lomb_scargle(times: np.ndarray, x: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """Shares (F,) of the squares of `x` (n,) that one wave of each frequency explains.
 
-    As of Lomb (1976) and Scargle (1982), by sines and cosines that are turned until they are
-    orthogonal at these times. Importing SciPy's takes as long as thousands of frequencies.
+    By Lomb (1976) and Scargle (1982): the phase makes sines and cosines orthogonal at these times.
+    Importing SciPy's function takes as long as thousands of frequencies.
 
     Examples
     --------
@@ -210,9 +211,9 @@ def lomb_scargle(times: np.ndarray, x: np.ndarray, frequencies: np.ndarray) -> n
     """
     waves = np.exp(2j * np.pi * np.outer(frequencies, times))
     squares = np.einsum("fn,fn->f", waves, waves)
-    own = waves @ x * np.exp(-0.5j * np.angle(squares))
+    turned = waves @ x * np.exp(-0.5j * np.angle(squares))
     long, short = len(times) + np.abs(squares), len(times) - np.abs(squares)
-    found = own.real**2 / long + own.imag**2 / np.maximum(short, np.finfo(np.float64).eps)
+    found = turned.real**2 / long + turned.imag**2 / np.maximum(short, np.finfo(np.float64).eps)
     return 2 * found / (x @ x)
 
 
@@ -229,11 +230,11 @@ def _share(times: np.ndarray, x: np.ndarray, period: float) -> float:
 
 
 def _residual(times: np.ndarray, x: np.ndarray, *periods: float) -> tuple[np.ndarray, int, float]:
-    """What a mean and harmonics of periods leave of `x` (n,), their number, and the share left."""
-    own = zip(periods, harmonics_of(periods), strict=True)
-    angle = 2 * np.pi * np.outer(times, [k / p for p, n in own for k in range(1, n + 1)])
+    """Residual (n,) of `x` (n,) after mean and harmonics, their rank, and the share of x² left."""
+    pairs = zip(periods, harmonics_of(periods), strict=True)
+    angle = 2 * np.pi * np.outer(times, [k / p for p, n in pairs for k in range(1, n + 1)])
     basis = np.column_stack([np.ones(len(times)), np.cos(angle), np.sin(angle)])
-    own, size, _ = np.linalg.svd(basis, full_matrices=False)
-    own = own[:, size > 1e-6 * size[0]]
-    residual = x - own @ (own.T @ x)
-    return residual, own.shape[1], float(residual @ residual / max(x @ x, 1e-300))
+    basis, size, _ = np.linalg.svd(basis, full_matrices=False)
+    basis = basis[:, size > 1e-6 * size[0]]
+    residual = x - basis @ (basis.T @ x)
+    return residual, basis.shape[1], float(residual @ residual / max(x @ x, 1e-300))

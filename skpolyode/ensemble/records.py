@@ -1,7 +1,7 @@
-"""What all members know of a channel: a summary of its past that takes constant memory.
+"""Records that all members share: a summary of a channel's past, in constant memory.
 
-A stream keeps the same summary row by row as a whole series gives at once: the number of
-observations, their mean, means that forget, the first and the last one, and the range.
+Updated row by row in a stream, the summary is the same as for a whole series at once. It holds the
+number of observations, their mean, exponential means, the first and last values, and the range.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skpolyode.panel import series_index
 from skpolyode.panel.units import Standardised
 
 SPANS = 2.0 ** np.arange(6)
-"""Typical gaps after which an observation counts 1/e in each of the means that forget."""
+"""Typical gaps after which the weight of an observation in each exponential mean falls to 1/e."""
 
 NEGLIGIBLE = 1e-6  # standard deviations of a channel; smaller differences count as none
 
@@ -22,7 +22,7 @@ _N_SCALARS = 8  # fields of a record that hold one number
 
 
 class Records(NamedTuple):
-    """What all members know of channels, arrays (...) and (..., 6); followed as one array.
+    """Summaries of channels, arrays (...) and (..., 6); stored as one array (..., K).
 
     Times are in typical gaps since the start of the series, values in standard deviations from
     the mean of the channel. Before the first observation, all is zero.
@@ -36,8 +36,8 @@ class Records(NamedTuple):
     last: np.ndarray  # (...)
     lowest: np.ndarray  # (...)
     highest: np.ndarray  # (...)
-    means: np.ndarray  # (..., 6): with weights that fall exponentially, over each of `SPANS`
-    totals: np.ndarray  # (..., 6): sums of these weights, of which the last observation has 1
+    means: np.ndarray  # (..., 6): exponential means, over each of `SPANS`
+    totals: np.ndarray  # (..., 6): sums of their weights; the last observation has weight 1
 
     @classmethod
     def of(cls, cells: np.ndarray) -> Records:
@@ -47,7 +47,7 @@ class Records(NamedTuple):
         return cls(*np.moveaxis(scalars, -1, 0), means, totals)
 
     def packed(self) -> np.ndarray:
-        """One array (..., K) of all columns, side by side along a last axis."""
+        """One array (..., K) of all columns."""
         scalars = np.stack(self[:_N_SCALARS], axis=-1)
         return np.concatenate([scalars, self.means, self.totals], axis=-1)
 
@@ -57,12 +57,12 @@ class Records(NamedTuple):
 
     @staticmethod
     def start(*shape: int) -> np.ndarray:
-        """Of channels (...) that have not been observed, (..., K)."""
+        """Packed records (..., K) of channels (...) that have not been observed."""
         return np.zeros((*shape, _N_SCALARS + 2 * len(SPANS)))
 
     @classmethod
     def known_at(cls, rows: Standardised, asked: np.ndarray) -> np.ndarray:
-        """Of series up to some of their rows, positions (n,), which are included: (n, D, K)."""
+        """Packed records (n, D, K) of series up to rows `asked` (n,), which are included."""
         times, values, offsets, _ = rows
         found = cls.start(len(asked), values.shape[1])
         series = series_index(offsets)
@@ -75,20 +75,20 @@ class Records(NamedTuple):
             if not len(known):
                 continue
             first, stop, x, t = first[known], stop[known], channel[observed], times[observed]
-            # Each sum takes its own values only: differences of cumulative sums would lose the
+            # Each sum is over one series only: differences of cumulative sums would lose the
             # digits of a series that follows one of much larger values.
             bounds, last = np.stack([first, stop], axis=1).ravel(), stop - 1
             sums = np.add.reduceat(np.append(x, 0.0), bounds)[::2]
             reach = [f.reduceat(np.append(x, x[-1]), bounds)[::2] for f in (np.minimum, np.maximum)]
-            means, totals = (own[last] for own in _means_that_forget(t, x, series[observed]))
+            means, totals = (cells[last] for cells in _exponential_means(t, x, series[observed]))
             ends = t[first], x[first], t[last], x[last]
-            own = cls(stop - first, sums / (stop - first), *ends, *reach, means, totals)
-            found[known, j] = own.packed()
+            records = cls(stop - first, sums / (stop - first), *ends, *reach, means, totals)
+            found[known, j] = records.packed()
         return found
 
     @classmethod
     def updated(cls, cells: np.ndarray, rows: Standardised) -> np.ndarray:
-        """Of channels (n, D) after one more row of each series, (n, D, K)."""
+        """Packed records (n, D, K) after one more row of each series."""
         mask = ~np.isnan(rows.values)
         old, t = cls.of(cells), np.broadcast_to(rows.times[:, None], mask.shape)
         x, n, is_first = np.where(mask, rows.values, 0.0), old.n_values + 1, old.n_values == 0
@@ -102,24 +102,24 @@ class Records(NamedTuple):
 
 
 def _share_kept(gaps: np.ndarray) -> np.ndarray:
-    """What is kept (..., 6) of the weight of an observation after gaps (...)."""
+    """Factors (..., 6) of the weight of an observation after gaps (...)."""
     return np.exp(-gaps[..., None] / SPANS)
 
 
-def _means_that_forget(
+def _exponential_means(
     times: np.ndarray, values: np.ndarray, series: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and sums of weights (P, 6) up to each of P observations, series after series.
+    """Exponential means and sums of weights (P, 6) up to each of P observations.
 
-    Sums over the last 1, 2, 4, ... observations, each of two sums of half the length.
+    Sums over the last 1, 2, 4, ... observations are each made of two sums of half the length.
     """
     totals = np.ones((len(times), len(SPANS)))
     sums, step = values[:, None] * totals, 1
     later = np.flatnonzero(series[step:] == series[:-step]) + step
     while len(later):
         kept = _share_kept(times[later] - times[later - step])
-        for own in (sums, totals):
-            own[later] += kept * own[later - step]
+        for array in (sums, totals):
+            array[later] += kept * array[later - step]
         step *= 2
         later = np.flatnonzero(series[step:] == series[:-step]) + step
     return sums / totals, totals

@@ -1,11 +1,11 @@
-"""Ridge regression of each channel on what is known of the past of all channels.
+"""Ridge regression of each channel on the past of all channels.
 
-The regression corrects the last value of a channel or the forecast of the mixed model, by the last
-values of all channels and by means of their past that forget. With few channels there are further
-features, if cross-validation finds them worthwhile: products, and the latest changes of the channel
-itself, as the oldest value of a moving average leaves it next. The regression is *direct*: each
-lead has its own coefficients. Values are in standard deviations from the mean of their channel,
-leads in typical gaps.
+The regression corrects the last value of a channel or the forecast of the mixed model. Its features
+are the last values of all channels and exponential means of their past. If there are few channels,
+cross-validation may add products, and the latest changes of the channel itself (the oldest value of
+a moving average is the next to leave it). The regression is *direct*: each lead has its own
+coefficients. Values are in standard deviations from the mean of their channel, leads in typical
+gaps.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from skpolyode.panel.select import last_seen_rows
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
-_LAST, _MIXED = range(2)  # simple forecasts, of which the better one is corrected
+_LAST, _MIXED = range(2)  # simple forecasts; the better one is corrected
 _OF_OTHERS = [0, 4]  # features of other channels: their last values, and their means over 4 gaps
 
 
 @dataclass(frozen=True)
 class RidgeSettings:
-    """Features of the regression, and strengths that cross-validation chooses from.
+    """Features of the regression, and penalties that cross-validation chooses from.
 
-    With a dose in 70 or in 290 gaps and a linear response, most forecasts across a dose err 1.2 to
-    8 times as much with a `clip_driven` of 5 as with one of 20, and no less with one of 1000.
+    With a dose every 70 or 290 gaps and a linear response, most forecasts across a dose have 1.2 to
+    8 times the error with a `clip_driven` of 5 as with one of 20; 1000 is no better than 20.
     """
 
     max_channels: int = 48  # with more, features come from the channel itself only
     few_channels: int = 6  # with more, there are no products of features, and no single changes
     n_changes: int = 20  # latest ones of a channel, each from one observation to the next
-    clip: float = 5.0  # standard deviations; features further out count as being there
-    clip_driven: float = 20.0  # the same of responses to inputs, as impulses may be rare
-    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # forecasts that speak for 0
+    clip: float = 5.0  # standard deviations at which features are clipped
+    clip_driven: float = 20.0  # the same for responses to inputs, as impulses may be rare
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)  # forecasts the prior is worth
 
 
 _SETTINGS = RidgeSettings()
@@ -57,26 +57,26 @@ _SETTINGS = RidgeSettings()
 )
 @dataclass(frozen=True, eq=False)
 class DirectRidge(Member):
-    """Linear corrections of the better simple forecast of each channel, at some leads.
+    """Linear corrections of the better simple forecast of each channel, by lead.
 
     Parameters
     ----------
     leads : float64 ndarray of shape (J,)
-        Rising; corrections are linear between them, and held beyond.
+        Rising; corrections are smooth between them, and constant beyond.
     centre, scale : float64 ndarray of shape (D, F)
         Mean and standard deviation of the features.
     bases : int64 ndarray of shape (D, J)
-        Which simple forecast is corrected: the last value (0), or that of the mixed model (1).
+        The simple forecast that is corrected: the last value (0), or that of the mixed model (1).
     coefficients : float64 ndarray of shape (D, J, F + 1)
         Of the standardised features, and a constant.
     with_products : bool
-        Whether the features include products of last values and of changes from means.
+        Whether the features include products of last values and of their differences from means.
     with_changes : bool
         Whether they include the latest changes of the channel.
     strength : float
-        Of the penalty, in forecasts that speak for 0.
+        Penalty, as the number of forecasts that a prior of zero coefficients is worth.
     n_driven : int
-        Number F of responses to inputs; those when a channel was last observed are known of it.
+        Number of responses to inputs; the state of a channel holds those at its last observation.
     """
 
     leads: np.ndarray
@@ -97,13 +97,13 @@ class DirectRidge(Member):
         """Fit ridge regressions at the knots: to all series, then without each fold of them.
 
         Cross-validation over these folds chooses the strength and, with few channels, whether the
-        features include products and changes: by the share that remains of the squared error of the
-        last value, a mean over channels and leads. There are no regressions where none is better
-        than that.
+        features include products and changes. The criterion is the squared error relative to that
+        of the last value, a mean over channels and leads. The list is empty if no regression beats
+        the last value.
         """
         sample, leads = lesson.sample, lesson.knots
-        own_leads = sample.leads
-        known = are_known(own_leads, sample.actual)
+        sample_leads = sample.leads
+        known = are_known(sample_leads, sample.actual)
         if not (len(leads) and known.any()):
             return []
         few = known.shape[1] <= _SETTINGS.few_channels
@@ -115,37 +115,37 @@ class DirectRidge(Member):
             n = max(len(x), 1)
             centre = x.sum(axis=0) / n
             scale = np.sqrt(((x - centre) ** 2).sum(axis=0) / n)
-            scale = np.where(scale > NEGLIGIBLE, scale, np.inf)  # constant features have no say
+            scale = np.where(scale > NEGLIGIBLE, scale, np.inf)  # ignores constant features
             x = _standardised(x, centre, scale, features.n_driven)
-            what = x, sample.actual[rows, j, None] - simple, nearness(own_leads[rows, j], leads)
+            data = x, sample.actual[rows, j, None] - simple, nearness(sample_leads[rows, j], leads)
             folds = [np.flatnonzero(sample.fold[rows] == k) for k in range(sample.n_folds)]
-            sums = [_Sums.of(*(column[own] for column in what)) for own in folds]
-            of_last.append(sum(own.squares[:, _LAST] for own in sums))
+            sums = [_Sums.of(*(column[fold] for column in data)) for fold in folds]
+            of_last.append(sum(part.squares[:, _LAST] for part in sums))
             choices = features.choices(len(centre))
             channels.append([_Folded.of(centre, scale, sums, kept) for kept in choices])
-        wrong, base = np.array([[own.wrong for own in x] for x in channels]), np.stack(of_last)
-        wrong = wrong.swapaxes(0, 1)  # (choices, D, S, J)
-        share = np.divide(wrong, base[:, None], out=np.zeros_like(wrong), where=base[:, None] > 0)
+        loss, base = np.array([[fit.loss for fit in fits] for fits in channels]), np.stack(of_last)
+        loss = loss.swapaxes(0, 1)  # (choices, D, S, J)
+        share = np.divide(loss, base[:, None], out=np.zeros_like(loss), where=base[:, None] > 0)
         share = share.mean(axis=(1, 3))
         if not share.min() < np.mean(base > 0):
             return []
         choice, best = np.unravel_index(share.argmin(), share.shape)
-        best_of = zip(*(own[choice] for own in channels), strict=True)
+        best_of = zip(*(fits[choice] for fits in channels), strict=True)
         centre, scale, bases, found, _ = map(np.stack, best_of)
-        what = choice in (1, 3), choice in (2, 3), _SETTINGS.strengths[best], sample.driven.shape[1]
+        rest = choice in (1, 3), choice in (2, 3), _SETTINGS.strengths[best], sample.driven.shape[1]
         folds = range(bases.shape[1])
-        return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *what) for k in folds]
+        return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *rest) for k in folds]
 
     def start(self, n_series: int, n_channels: int) -> np.ndarray:
-        """Responses of 0, and no values, (n, D, F + K)."""
+        """State (n, D, F + K): responses of 0, and NaN for values."""
         nothing = np.full((n_series, n_channels, _n_recent(n_channels)), np.nan)
         return np.concatenate([np.zeros((n_series, n_channels, self.n_driven)), nothing], axis=-1)
 
     @staticmethod
     def known_at(rows: Standardised, asked: np.ndarray) -> np.ndarray:
-        """Responses when channels were last observed, and their K last values: (n, D, F + K).
+        """State (n, D, F + K): responses when channels were last observed, and K last values.
 
-        The first value stands for those before it.
+        The first value is repeated for missing older ones.
         """
         seen, channels = last_seen_rows(rows.values, rows.offsets), np.arange(rows.values.shape[1])
         first, latest = rows.offsets[series_index(rows.offsets)[asked], None], seen[asked]
@@ -159,7 +159,7 @@ class DirectRidge(Member):
         return np.concatenate([driven, *recent], axis=-1)
 
     def updated(self, known: np.ndarray, rows: Standardised) -> np.ndarray:
-        """Responses and last values (n, D, F + K), new where a channel is observed."""
+        """State (n, D, F + K) after one more row, new where a channel is observed."""
         value, driven = rows.values[..., None], rows.driven[:, None]
         driven = np.broadcast_to(driven, (*rows.values.shape, driven.shape[-1]))
         older = known[..., self.n_driven : -1]
@@ -168,7 +168,7 @@ class DirectRidge(Member):
         return np.where(np.isnan(value), known, new)
 
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
-        """Forecasts (n, D); leads stop at the longest one of the regression."""
+        """Forecasts (n, D); longer leads count as the longest one of the regression."""
         asked = asked._replace(longest=self.leads[-1])
         features = _Features.of(asked, known, self.with_products, self.with_changes)
         since = asked.records.time_since(asked.elapsed[:, None])
@@ -183,7 +183,7 @@ class DirectRidge(Member):
 
 
 class _Sums(NamedTuple):
-    """Sums that decide ridge regressions at J leads of the errors of simple forecasts."""
+    """Sums for ridge regressions of the errors of simple forecasts on F features, at J leads."""
 
     grams: np.ndarray  # (J, F + 1, F + 1): of the features
     products: np.ndarray  # (J, F + 1, 2): of features and errors
@@ -191,24 +191,24 @@ class _Sums(NamedTuple):
 
     @classmethod
     def of(cls, x: np.ndarray, errors: np.ndarray, weights: np.ndarray) -> Self:
-        """Of features (n, F + 1) and errors (n, 2), with weights (n, J)."""
+        """Sums over features (n, F + 1) and errors (n, 2), with weights (n, J)."""
         sums = []
         for weight in weights.T:
             rows = weight > 0
-            weighted, own = x[rows] * weight[rows, None], errors[rows]
-            sums.append((weighted.T @ x[rows], weighted.T @ own, weight[rows] @ own**2))
+            weighted, error = x[rows] * weight[rows, None], errors[rows]
+            sums.append((weighted.T @ x[rows], weighted.T @ error, weight[rows] @ error**2))
         return cls(*(np.stack(column) for column in zip(*sums, strict=True)))
 
     def solve(self) -> tuple[np.ndarray, np.ndarray]:
-        """The better simple forecast (J,), and coefficients (S, J, F + 1) of its error."""
+        """Index of the better simple forecast (J,), and coefficients (S, J, F + 1) of its error."""
         bases = self.squares.argmin(axis=1)
         product = np.take_along_axis(self.products, bases[:, None, None], axis=2)
         identity = np.eye(self.grams.shape[-1])
         found = [np.linalg.solve(self.grams + s * identity, product) for s in _SETTINGS.strengths]
         return bases, np.stack(found)[..., 0]
 
-    def wrong(self, bases: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Squared errors (S, J) of simple forecasts (J,) after coefficients (S, J, F + 1)."""
+    def loss(self, bases: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """Squared errors (S, J) of simple forecasts `bases` (J,), corrected by `coefficients`."""
         leads = np.arange(len(bases))
         change = np.einsum("sjf,jfg->sjg", coefficients, self.grams, optimize=True)
         change -= 2 * self.products[leads, :, bases]
@@ -216,26 +216,26 @@ class _Sums(NamedTuple):
 
 
 class _Folded(NamedTuple):
-    """Ridge regressions of one channel with S strengths: of all K folds, then without each."""
+    """Ridge regressions of one channel with S strengths: on all K folds, then without each."""
 
     centre: np.ndarray  # (F,): of the features
     scale: np.ndarray  # (F,)
     bases: np.ndarray  # (K + 1, J)
     coefficients: np.ndarray  # (K + 1, S, J, F + 1)
-    wrong: np.ndarray  # (S, J): squared errors on each fold, without which they were learned
+    loss: np.ndarray  # (S, J): cross-validated squared errors, summed over folds
 
     @classmethod
     def of(cls, centre: np.ndarray, scale: np.ndarray, sums: list[_Sums], kept: np.ndarray) -> Self:
-        """From the sums of each fold, of which some features are kept, and a constant."""
-        some = np.append(kept, len(centre))
-        of = [
-            _Sums(own.grams[:, some[:, None], some], own.products[:, some], own.squares)
-            for own in sums
+        """Fit to the sums of each fold, with the features at positions `kept` and a constant."""
+        chosen = np.append(kept, len(centre))
+        folds = [
+            _Sums(fold.grams[:, chosen[:, None], chosen], fold.products[:, chosen], fold.squares)
+            for fold in sums
         ]
-        total = _Sums(*map(sum, zip(*of, strict=True)))
-        solved = [total.solve(), *(_Sums(*map(np.subtract, total, own)).solve() for own in of)]
-        wrong = sum(own.wrong(*others) for own, others in zip(of, solved[1:], strict=True))
-        return cls(centre[kept], scale[kept], *map(np.stack, zip(*solved, strict=True)), wrong)
+        total = _Sums(*map(sum, zip(*folds, strict=True)))
+        fits = [total.solve(), *(_Sums(*map(np.subtract, total, x)).solve() for x in folds)]
+        loss = sum(fold.loss(*fit) for fold, fit in zip(folds, fits[1:], strict=True))
+        return cls(centre[kept], scale[kept], *map(np.stack, zip(*fits, strict=True)), loss)
 
 
 class _Features(NamedTuple):
@@ -243,14 +243,14 @@ class _Features(NamedTuple):
 
     simple: np.ndarray  # (n, D, 2): last values, and forecasts of the mixed model
     since: np.ndarray  # (n, D): leads
-    n_values: np.ndarray  # (n, D), 1 at least
+    n_values: np.ndarray  # (n, D), at least 1
     elapsed: np.ndarray  # (n,)
-    levels: np.ndarray  # (n, D, 8): last values, and from there to means, of all and over spans
+    levels: np.ndarray  # (n, D, 8): last values, and differences of mean and exponential means
     changes: np.ndarray  # (n, D, K - 1): between last values, the latest first; few channels only
     shared: np.ndarray  # (n, S): of all channels
     before: np.ndarray  # (n, D, F): responses to inputs when the channels were last observed
-    driven: np.ndarray  # (n, F): at the times that are forecast
-    n_products: int  # of the shared features, the last ones
+    driven: np.ndarray  # (n, F): responses at the forecast times
+    n_products: int  # number of products, the last ones of the shared features
 
     @classmethod
     def of(cls, asked: Asked, known: np.ndarray, with_products: bool, with_changes: bool) -> Self:
@@ -258,8 +258,8 @@ class _Features(NamedTuple):
         before, recent = np.split(known, [driven.shape[1]], axis=-1)
         since = records.time_since(elapsed[:, None])
         latest = records.last_time.max(axis=1, initial=0.0)
-        elapsed = np.minimum(elapsed, latest + longest)  # all is held from there on
-        # On a path past the end of one channel, others may be observed later still.
+        elapsed = np.minimum(elapsed, latest + longest)  # features are constant from there on
+        # On a path past the end of one channel, others may be observed still later.
         since = np.where(np.isinf(since), 0.0, np.clip(since, 0.0, longest))
         simple = np.stack([records.last, base], axis=-1)
         last = records.last[..., None]
@@ -275,27 +275,27 @@ class _Features(NamedTuple):
             n_products = len(one)
             shared.append(factors[:, one] * factors[:, other])
         shared = np.hstack([np.empty((n, 0)), *shared])
-        own = simple, since, np.maximum(records.n_values, 1), np.maximum(elapsed, 0.0)
+        first = simple, since, np.maximum(records.n_values, 1), np.maximum(elapsed, 0.0)
         changes = -np.diff(recent if with_changes else recent[..., :1], axis=-1)
-        return cls(*own, levels, changes, shared, before, driven, n_products)
+        return cls(*first, levels, changes, shared, before, driven, n_products)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""
         simple, levels = self.simple[rows, channel], self.levels[rows, channel]
         n_values = self.n_values[rows, channel]
-        # With few values, the beginning of the series is rather not known: slopes depend on it.
+        # Slopes depend on the number of values: if they are few, the series may have begun earlier.
         known = np.log(n_values)[:, None]
-        own = [levels, levels * known, simple[:, [_MIXED]] * known, known, known**2, 1 / n_values]
-        own += [np.log1p(self.since[rows, channel]), np.log1p(self.elapsed[rows])]
+        x = [levels, levels * known, simple[:, [_MIXED]] * known, known, known**2, 1 / n_values]
+        x += [np.log1p(self.since[rows, channel]), np.log1p(self.elapsed[rows])]
         before = self.before[rows, channel]
-        own += [simple[:, _MIXED] - simple[:, _LAST], self.shared[rows]]
-        own += [self.changes[rows, channel]]
-        return np.column_stack([*own, before, self.driven[rows] - before]), simple
+        x += [simple[:, _MIXED] - simple[:, _LAST], self.shared[rows]]
+        x += [self.changes[rows, channel]]
+        return np.column_stack([*x, before, self.driven[rows] - before]), simple
 
     def choices(self, n_features: int) -> list[np.ndarray]:
-        """Positions of the features.
+        """Positions of the features in each candidate set.
 
-        With few channels: of those without products and changes, then with products, with changes,
+        With few channels there are four: without products and changes, with products, with changes,
         and with both.
         """
         every, stop = np.arange(n_features), n_features - self.n_driven
@@ -306,19 +306,19 @@ class _Features(NamedTuple):
 
     @property
     def n_driven(self) -> int:
-        """How many features of a channel, the last ones, tell of inputs."""
+        """Number of features from inputs, the last ones of a channel."""
         return 2 * self.driven.shape[1]
 
 
 def _n_recent(n_channels: int) -> int:
-    """Number K of last values that are known of each channel."""
+    """Number K of last values kept for each channel."""
     return 1 + _SETTINGS.n_changes if n_channels <= _SETTINGS.few_channels else 0
 
 
 def _standardised(
     x: np.ndarray, centre: np.ndarray, scale: np.ndarray, n_driven: int
 ) -> np.ndarray:
-    """Features (n, F) in standard deviations, of which the last ones tell of inputs; a constant."""
+    """Features (n, F) standardised and clipped, the last `n_driven` less, and a constant."""
     limits = np.full(x.shape[1], _SETTINGS.clip)
     limits[len(limits) - n_driven :] = _SETTINGS.clip_driven
     x = np.clip((x - centre) / scale, -limits, limits)

@@ -1,9 +1,9 @@
 """Stacking: convex combinations of a model's free run with simple forecasts.
 
 A free run of learned dynamics is the best forecast where the dynamics are known. Where they are
-not, or where nothing can be predicted any more, a simple forecast may be better. Backtests decide
-the weights, by channel and by lead. Values are in standard deviations from the mean of their
-channel, leads in typical gaps.
+not, or beyond the time that can be predicted, a simple forecast may be better. Backtests set the
+weights, by channel and by lead. Values are in standard deviations from the mean of their channel,
+leads in typical gaps.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from skpolyode.ensemble.weights import (
     SETTINGS,
     STRUCTURAL,
     Backtest,
+    inflate_training_errors,
     learn_weights,
     weights_between,
-    without_optimism,
 )
 from skpolyode.fit_report import Decision
 from skpolyode.panel import Panel
@@ -52,8 +52,8 @@ _SAMPLE = BacktestSettings(
     max_origins=4000,
     max_targets=10,
     max_windows=3,
-    window_share=0.25,  # what is short has rather lost its beginning than just begun
-)  # that members are learned from
+    window_share=0.25,  # a short series has more likely lost its beginning than just begun
+)  # for learning the members
 
 
 @saved(
@@ -71,18 +71,17 @@ class StackedForecast(Members):
     Parameters
     ----------
     each, bounds
-        As of `Members`.
+        As in `Members`.
     names : tuple of str
-        Of the G forecasts: "run", members, and what else was combined in training.
+        Of the G forecasts: "run", members, and other forecasts that were combined in training.
     leads : float64 ndarray of shape (J,)
         Rising from 0.
     weights : float64 ndarray of shape (D, J, G)
-        At these leads; smooth between, held beyond. None is negative. What is missing to a sum of
-        one is the weight of the mean in training, 0. The further a series is outside the range of
-        training, by up to one standard deviation, the more the weights of the mean, of the free run
-        and of members that do not extrapolate move to the mixed model: they have not seen such
-        values. So they do where few series of training have been, the more the less weight the free
-        run has.
+        At these leads; smooth between, constant beyond. None is negative. They sum to at most 1;
+        the training mean, 0, has the rest. Outside the training range, the mixed model takes over
+        the weights of the mean, of the free run and of members that do not extrapolate: in full
+        from one standard deviation on, less before. Outside the range that several training series
+        reach, it does the same, but less the more weight the free run has.
     unseen : float64 ndarray of shape (D, G)
         Weights for channels that have not been observed yet.
     """
@@ -106,22 +105,22 @@ class StackedForecast(Members):
     def combine(
         self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Forecasts (n, D) from those that are `given`, and from what is known of the series.
+        """Forecasts (n, D), from `given` ones and from the states `known` of the series.
 
-        As of :class:`~skpolyode.embedders.trained_model.Combiner`.
+        See :class:`~skpolyode.embedders.trained_model.Combiner`.
         """
         result, base = np.empty_like(given[RUN]), self.names.index(BASE)
-        trusted = {name for name, own in self.each.items() if own.extrapolates} | {STRUCTURAL}
+        trusted = {name for name, member in self.each.items() if member.extrapolates} | {STRUCTURAL}
         inside = ~np.isin(self.names, list(trusted))
         for part in chunks(len(result)):
-            own, when = take_known(known, part), elapsed[part]
-            what = take_known(given, part), own, when, driven[part]
-            members, records = self.forecasts(self.names, *what), Records.of(own[RECORDS])
+            states, when = take_known(known, part), elapsed[part]
+            query = take_known(given, part), states, when, driven[part]
+            members, records = self.forecasts(self.names, *query), Records.of(states[RECORDS])
             leads = records.time_since(when[:, None])
             far, rare = (np.minimum(x / SETTINGS.margin, 1.0) for x in self.bounds.outside(records))
             weights = self.at(leads)
             share = np.maximum(far, rare * (1 - weights[..., self.names.index(RUN)]))
-            rest = 1 - weights.sum(axis=-1)  # of the mean in training
+            rest = 1 - weights.sum(axis=-1)  # weight of the training mean
             weights[..., base] += share * (rest + weights[..., inside].sum(axis=-1))
             weights[..., inside] *= 1 - share[..., None]
             result[part] = (weights * members).sum(axis=-1)
@@ -141,25 +140,32 @@ def learn_stacking(
     """Learn the weights of a model and of the members from backtests.
 
     With few held-out series, members are learned from all series and judged on all of them, by
-    folds; only the model is judged on those that it has not seen. Members of a single series are
-    judged on its second half, by what was learned from the first one.
+    folds; only the model is judged on held-out series. With a single series, members are learned
+    from its first half and judged on the second.
 
     Parameters
     ----------
     model : ModelEmbedder
     trained : Panel
-        Series that trained the model; without rows that hold no observation.
+        Series that trained the model; each row holds an observation.
     tested : Panel or None
         Series that did not, or the same series with rows that did not. None: there are none.
     rng : RandomState
     new_from : int64 ndarray of shape (n_series,) or None, default=None
         First row of each tested series that did not train the model; None: its first.
     period : sequence of float or None, default=None
-        Of seasons, in the units of `times`: one of them, or all together; empty if there is none.
-        None searches for some, and decides whether there are any.
+        Lengths of seasons, in the units of `times`: one of them or all together; empty for none.
+        None: detect seasons, if there are any.
     structural : callable or None, default=None
-        Gives structural forecasts (M + O, D) of rolling origins, learned from some series, and the
-        expected size of their errors, in the units of the model.
+        Called with a panel to learn from and rolling origins. Returns structural forecasts
+        (M + O, D) and the expected size of their errors, in the units of the model.
+
+    Returns
+    -------
+    StackedForecast
+        The members and their weights.
+    Backtest
+        The forecasts that the weights were learned from.
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
@@ -179,16 +185,16 @@ def learn_stacking(
     members = members_of(folds if by_folds else [whole], names, sample, given)
     known, sizes = whole.known_at(sample.rows, sample.origins), np.empty(sample.actual.shape)
     for part in chunks(len(sizes)):
-        own = take_known(known, sample.origin[part])
-        sizes[part] = whole.expected_errors(own, sample.elapsed[part])
+        states = take_known(known, sample.origin[part])
+        sizes[part] = whole.expected_errors(states, sample.elapsed[part])
     rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
     columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
     times = asked.times[ahead] / model.units.time_scale
     backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], names, _anchored(model, start))]
-    # After a typical gap the last value says no more than it does then. Where much shorter leads
-    # are known, it says no more well before the shortest.
+    # If the first knot is beyond a typical gap, its weights apply from one gap on. If it is much
+    # shorter, they apply well before it.
     settled = 1.0 if leads[0] > 1.0 else SETTINGS.settled * leads[0]
     if not 0.5 <= leads[0] <= 1.0:
         early, leads = [*early, weights[:, :1]], np.concatenate([[settled], leads])
@@ -207,10 +213,10 @@ def _judges(
     new_from: np.ndarray | None,
     seasons: Seasons,
 ) -> tuple[RollingOrigins, np.ndarray, Panel, bool]:
-    """Origins whose forecasts are judged, and whether the model has not seen (M + O,) what came.
+    """Choose the forecasts that set the weights; see `learn_stacking`.
 
-    Then the series that members are learned from, and whether they are judged by folds of these;
-    see `learn_stacking`.
+    Returns their origins, a mask (M + O,) of the rows that did not train the model, the series that
+    members are learned from, and whether members are judged by folds of these series.
     """
     pool = trained if tested is None else tested
     if new_from is not None:
@@ -234,19 +240,19 @@ def _judges(
 
 
 def _anchored(model: ModelEmbedder, start: np.ndarray) -> list[str]:
-    """Forecasts that are right at a lead of zero, the surest first.
+    """Names of the forecasts that are exact at a lead of zero, the surest first.
 
-    The free run errs there by `start` (O, D).
+    `start` (O, D) are the errors of the free run there.
     """
     if model.filters:
-        return [RUN]  # a filter knows better than one noisy observation
-    others = [name for name, own in MEMBERS.items() if own.starts_at_last]
+        return [RUN]  # a filter is more accurate than one noisy observation
+    others = [name for name, member in MEMBERS.items() if member.starts_at_last]
     is_right = (np.abs(start[~np.isnan(start)]) < NEGLIGIBLE).all()
     return [*others, RUN] if is_right else others
 
 
 def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -> np.ndarray:
-    """Weights (D, 1, G) at a lead of zero, where only anchored forecasts are right."""
+    """Weights (D, 1, G) at a lead of zero, where only anchored forecasts have weight."""
     start = np.where(np.isin(names, anchored), weights, 0.0)
     start[..., names.index(anchored[0])] += start.sum(axis=-1) <= NEGLIGIBLE
     return start / start.sum(axis=-1, keepdims=True)
@@ -255,7 +261,7 @@ def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -
 def learn_members(
     model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Members:
-    """Members in the units of a model, without a regression; see `learn_stacking`."""
+    """Learn members in the units of a model, without a regression; see `learn_stacking`."""
     sample = _learning_sample(model, panel, rng, seasons)
     return Members.learn(sample, seasons, np.empty(0))[0]
 
@@ -271,13 +277,13 @@ def seasons_of(model: ModelEmbedder, panel: Panel, period: Sequence[float] | Non
 def _learning_sample(
     model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Sample:
-    """What members are learned from, of the series of a panel."""
+    """Sample of forecasts that members are learned from."""
     asked = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
     return Sample.of(model, asked).of_rows(asked.is_ahead)
 
 
 def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:
-    """Where rolling origins start if there may be a season: windows would lose its phase."""
+    """First rows (B,) if there may be a season, as windows would lose its phase; else None."""
     return panel.offsets[:-1] if any(seasons) else None
 
 
@@ -288,19 +294,19 @@ def cross_fitted(backtest: Backtest, n_folds: int = N_FOLDS) -> np.ndarray:
     for fold in np.unique(folds):
         out = folds == fold
         knots, weights, unseen = learn_weights(backtest.of(~out))
-        own = backtest.of(out)
-        at = weights_between(weights, unseen, knots, own.leads)
-        result[out] = (at * own.members).sum(axis=-1)
+        part = backtest.of(out)
+        at = weights_between(weights, unseen, knots, part.leads)
+        result[out] = (at * part.members).sum(axis=-1)
     return result
 
 
 def calibrate(backtest: Backtest, unit: float) -> Calibration:
-    """How far off combined forecasts are, with times in units of which `unit` are a typical gap.
+    """Calibration of the combined forecasts; `unit` is the typical gap in the units of `times`.
 
-    Weights that judge a forecast are learned from other folds.
+    Each forecast is combined with weights learned from other folds.
     """
     forecasts = cross_fitted(backtest)
-    wrong = backtest.actual - without_optimism(forecasts, backtest)
+    wrong = backtest.actual - inflate_training_errors(forecasts, backtest)
     columns = backtest.leads * unit, wrong / backtest.expected
     about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
     return Calibration.learn(*columns, *about, forecasts)

@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 from skpolyode.ensemble.backtest import are_known, chunks, effective_count, knots_of, nearness
 
 RUN, STRUCTURAL = "run", "structural"
-"""Names of forecasts that are no members': the model's, and of few series structural ones."""
+"""Names of forecasts that are not of a member: the model's, and with few series structural ones."""
 
 
 @dataclass(frozen=True)
@@ -19,65 +19,65 @@ class StackingSettings:
     """How strongly weights are shrunk, and where they do not apply.
 
     Chosen on two folds of 21 longitudinal sets, and on Lorenz63 with 20 and 200 series. With a
-    prior of 3, 5 and 20 errors in the rest of the series are 1.005, 1.005 and 0.998 times as large
+    prior of 3, 5 and 20, errors in the rest of the series are 1.005, 1.005 and 0.998 times as large
     (geometric means).
 
-    That series which trained the model count beside the few that did not, with errors as
-    :func:`without_optimism` enlarges them, makes errors in the rest of the series 0.88 times as
-    large, and those of the next row 0.90 times (18 of these sets, four folds; Crime's next row 1.17
-    times), and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
+    Series that trained the model are judged beside the few that did not, with errors as
+    :func:`inflate_training_errors` enlarges them. This makes errors in the rest of the series 0.88
+    times as large, those of the next row 0.90 times (18 of these sets, four folds; Crime's next row
+    1.17 times), and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
 
     With a `jump` of 1, 3 and a thousand in place of 2, the next row of aneurysm has 0.97, 1.05 and
     1.16 times the error, that of Blackmore 0.97, 1.03 and 1.08, and the eighth one of pbcseq 1.01,
     0.99 and 0.98.
 
-    Few held-out series may hold none of the jumps that decide the squared error. With 60 in place
-    of 20 `fewest_judges`, the rest of the series has 0.67 of the error on aneurysm, 0.98 on eICU
-    and on noisy Lorenz63, 1.01 on wages and 1.00 on Lorenz63 (500 to 1 094 series); the next row
-    0.95, 1.00, 1.00, 0.99 and 1.02. With `PolyODEForecaster` and 90 to 250 series errors are the
-    same in the mean, and intervals of 90 % cover 0.87 to 0.93 in place of 0.85 to 0.94.
+    Few held-out series may contain none of the jumps that dominate the squared error. With 60 in
+    place of 20 `fewest_judges`, the rest of the series has 0.67 times the error on aneurysm, 0.98
+    on eICU and on noisy Lorenz63, 1.01 on wages and 1.00 on Lorenz63 (500 to 1 094 series); the
+    next row 0.95, 1.00, 1.00, 0.99 and 1.02. With `PolyODEForecaster` and 90 to 250 series the mean
+    error is the same, and intervals of 90 % cover 0.87 to 0.93 in place of 0.85 to 0.94.
 
-    Blood pressures of nafld that are measured twice within a few days differ by more than the
-    deviation of all. With `fewest_near` and `settled` the next row has 0.92 of the error there,
-    0.99 on noisy Lorenz63, 1.01 on aneurysm and 1.00 on eight other sets.
+    Blood pressures of nafld that are measured twice within a few days differ by more than their
+    overall standard deviation. With `fewest_near` and `settled` the next row has 0.92 times the
+    error there, 0.99 on noisy Lorenz63, 1.01 on aneurysm and 1.00 on eight other sets.
     """
 
-    prior: float = 10.0  # forecasts that speak for what others are shrunk towards
-    in_sample: float = 0.2  # share that errors in training count as, where there are no others
+    prior: float = 10.0  # forecasts that the prior weights are worth
+    in_sample: float = 0.2  # factor of squared training errors if no series is held out
     margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
     structural_prior: float = 50.0  # the same for structural forecasts, where there are any
     likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
-    outlier: float = 5.0  # usual errors; forecasts that all members miss by more count less
-    ordinary: float = 0.9  # share of the forecasts that decide which errors are usual
-    sum_weight: float = 1e4  # of the equation that weights sum to one, beside those of the errors
-    jump: float = 2.0  # usual errors; what is beyond is no larger in series that are new
-    trust: float = 2.0  # held-out series that speak for errors as large as those in training
+    outlier: float = 5.0  # typical errors; forecasts that all members miss by more count less
+    ordinary: float = 0.9  # quantile of the best member's errors that counts as typical
+    sum_weight: float = 1e4  # of the equation that weights sum to one, relative to the errors
+    jump: float = 2.0  # typical errors; the excess is not enlarged
+    trust: float = 2.0  # held-out series that a prior ratio of errors of 1 is worth
     fewest_judges: int = 60  # held-out series; with fewer, all series judge simple forecasts
-    fewest_near: int = 25  # forecasts with the shortest leads, that tell of the first knot
-    settled: float = 0.1  # share of that lead, from where on its weights hold
+    fewest_near: int = 25  # forecasts with the shortest leads that set the first knot
+    settled: float = 0.1  # share of that lead, from where on its weights apply
 
 
 SETTINGS = StackingSettings()
 _TINY = 1e-9  # numerical guard: of a sum of weights, and of the diagonal of a matrix
-_LEAST = 1e-8  # squared error that counts as none
+_LEAST = 1e-8  # squared error that counts as zero
 
 
 class Backtest(NamedTuple):
-    """M forecasts of known rows from rows before them, and what came."""
+    """M forecasts of known rows from rows before them, and the values observed."""
 
-    names: tuple[str, ...]  # of the G forecasts; what is missing to one is the weight of the mean
-    leads: np.ndarray  # float64 (M, D), inf of a channel that was not observed before
-    signs: np.ndarray  # float64 (M, D, S): of how large errors will be
+    names: tuple[str, ...]  # of the G forecasts; weights sum to at most 1, the mean has the rest
+    leads: np.ndarray  # float64 (M, D), inf for a channel that was not observed before
+    signs: np.ndarray  # float64 (M, D, S): predictors of the error size
     members: np.ndarray  # float64 (M, D, G)
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
     times: np.ndarray  # float64 (M,): that are forecast, in typical gaps
-    is_new: np.ndarray  # bool (M,): whether the series has not trained the model
-    origin: np.ndarray  # int64 (M,): which of the origins it is forecast from
-    expected: np.ndarray  # float64 (M, D): size of the errors that structural ones expect; else 1
+    is_new: np.ndarray  # bool (M,): whether the value did not train the model
+    origin: np.ndarray  # int64 (M,): position of its origin among the origins
+    expected: np.ndarray  # float64 (M, D): expected size of structural forecasts' errors; else 1
 
     def of(self, kept: np.ndarray) -> Backtest:
-        """The forecasts that a mask (M,) keeps."""
+        """Backtest of the forecasts that a mask (M,) keeps."""
         arrays = {k: x[kept] for k, x in self._asdict().items() if isinstance(x, np.ndarray)}
         return self._replace(**arrays)
 
@@ -87,20 +87,18 @@ def weights_between(
 ) -> np.ndarray:
     """Weights (n, D, G) at leads (n, D), from those (D, J, G) at knots (J,).
 
-    Of a channel without observations, which has no finite lead, they are those (D, G) of what is
-    `unseen`.
+    Channels not yet observed, with infinite leads, have the weights `unseen` (D, G).
     """
     pairs = zip(leads.T, weights, strict=True)
-    found = np.stack([nearness(lead, knots) @ own for lead, own in pairs], axis=1)
+    found = np.stack([nearness(lead, knots) @ x for lead, x in pairs], axis=1)
     return np.where(np.isinf(leads)[..., None], unseen, found)
 
 
 def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leads (J,), weights (D, J, G) there, and weights (D, G).
+    """Leads (J,), weights (D, J, G) there, and weights (D, G) for channels not yet observed.
 
-    The last are those of channels that have not been observed before, which have no lead. Without
-    any forecasts, all weight is on the free run. Its errors on series that trained the model count
-    as :func:`without_optimism` enlarges them.
+    Without any forecasts, the free run has all weight. Its errors on series that trained the model
+    are enlarged by :func:`inflate_training_errors`.
     """
     counted, run = are_known(backtest.leads, backtest.actual), backtest.names.index(RUN)
     if not counted.any():
@@ -108,7 +106,7 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
         alone = np.tile(np.eye(size)[run], (n_channels, 1, 1))
         return np.ones(1), alone, alone[:, 0]
     leads, members = _knots(backtest, counted), backtest.members.copy()
-    members[..., run] = without_optimism(members[..., run], backtest)
+    members[..., run] = inflate_training_errors(members[..., run], backtest)
     backtest = backtest._replace(members=members)
     unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
     of_unseen = _weights_at(backtest, unseen, np.ones(1))[:, 0]
@@ -116,9 +114,9 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _knots(backtest: Backtest, counted: np.ndarray) -> np.ndarray:
-    """Leads (J,), and before them a shorter one if some forecasts tell of it.
+    """Leads (J,) of weights, including a shorter one if there are enough forecasts near it.
 
-    Where values are noisy, a second one soon after the first is not closer to it.
+    With noisy values, a second one soon after the first is no closer to it.
     """
     knots = knots_of(backtest.leads, backtest.actual)
     shorter = np.sort(backtest.leads[counted])[: SETTINGS.fewest_near][-1:]
@@ -128,20 +126,23 @@ def _knots(backtest: Backtest, counted: np.ndarray) -> np.ndarray:
 def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> np.ndarray:
     """Weights (D, J, G) at leads, from the forecasts that a mask (M, D) counts.
 
-    Weights of all channels together are learned first: those of all forecasts but the free run,
-    shrunk towards structural ones or, without any, the best of them; then those of all members,
-    shrunk towards the first. Those of a channel are shrunk towards them. The prior counts as much
-    as a few forecasts that do not overlap and err as the best member does. Between neighbouring
-    leads, weights are shrunk towards each other.
+    Three sets of weights are learned, each shrunk towards the one before:
 
-    Where no series is new, errors of training are not enlarged, and all count for less.
+    1. for all channels together, of all forecasts but the free run, shrunk towards the structural
+       one or else the best one;
+    2. for all channels together, of all forecasts;
+    3. for each channel.
+
+    The prior is worth a few non-overlapping forecasts with the errors of the best member. Weights
+    at neighbouring leads are shrunk towards each other. If no series is new, errors of training are
+    not enlarged, and all of them count less.
     """
     names, size = backtest.names, len(backtest.names)
     is_structural = STRUCTURAL in names
     penalty = _penalty(nearness(backtest.leads[counted], leads).sum(axis=0))
     penalty *= SETTINGS.structural_prior if is_structural else SETTINGS.prior
-    parts = np.stack([_error_products(backtest, own, j, leads) for j, own in enumerate(counted.T)])
-    # Errors of several channels may be correlated: all of them count as one channel does.
+    parts = np.stack([_error_products(backtest, x, j, leads) for j, x in enumerate(counted.T)])
+    # Errors of several channels may be correlated: together they count as much as one.
     pooled = parts.mean(axis=0)
     others = np.flatnonzero(np.arange(size + 1) != names.index(RUN))
     of_others = pooled[:, others][:, :, :, others]
@@ -152,45 +153,45 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
     if not backtest.is_new.any():
         parts, pooled = SETTINGS.in_sample * parts, SETTINGS.in_sample * pooled
     towards = _convex_weights(pooled, penalty, towards)
-    own = [towards]
+    channels = [towards]
     if len(parts) > 1:
-        own = [_convex_weights(part, penalty, towards) for part in parts]
-    return np.stack(own)[..., :-1]
+        channels = [_convex_weights(part, penalty, towards) for part in parts]
+    return np.stack(channels)[..., :-1]
 
 
-def without_optimism(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
-    """Forecasts (M, D) of series that trained the model, with errors as large as those of others.
+def inflate_training_errors(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
+    """Forecasts (M, D), with errors of training as large as those of held-out series.
 
-    Errors of training are too small. They are multiplied by how much larger those of series that
-    the model has not seen are usually, beside those in training of the same channel: the fewer of
-    these there are, the closer to one. Jumps are foreseen in neither: of an error that is far above
-    the usual, only a usual one is enlarged.
+    Errors on series that trained the model are too small. They are multiplied by the median ratio
+    of held-out errors to the median error in training of the channel, shrunk towards 1 if few
+    series are held out. Training does not help to foresee jumps, so at most `jump` median errors
+    of each error are enlarged.
     """
     error, is_new = forecasts - backtest.actual, backtest.is_new
-    usual = np.array([_median(np.abs(own)) for own in error[~is_new].T])
-    usual[~(usual > 0)] = np.nan
-    ratio = _median(np.abs(error[is_new]) / usual)
+    typical = np.array([_median(np.abs(column)) for column in error[~is_new].T])
+    typical[~(typical > 0)] = np.nan
+    ratio = _median(np.abs(error[is_new]) / typical)
     if not ratio > 0:
         return forecasts
     n_new = len(np.unique(backtest.series[is_new]))
     power = n_new / (n_new + SETTINGS.trust)
     more = max(ratio ** (2 * power) - 1, 0.0)
-    within = np.minimum(np.abs(error), SETTINGS.jump * np.nan_to_num(usual))
+    within = np.minimum(np.abs(error), SETTINGS.jump * np.nan_to_num(typical))
     error = np.copysign(np.sqrt(error**2 + more * within**2), error)
     return np.where(is_new[:, None], forecasts, backtest.actual + error)
 
 
 def _median(values: np.ndarray) -> float:
-    """Median of what is known; NaN of nothing."""
+    """Median of the finite values; NaN without any."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else np.nan
 
 
 def _penalty(near: np.ndarray) -> np.ndarray:
-    """Matrix (J, J) of a penalty at each of J leads, and of differences between neighbours.
+    """Penalty matrix (J, J): of weights at each of J leads, and of differences between neighbours.
 
     `near` (J,) counts the forecasts near each lead. Where there are none, as between the leads of
-    regular series, weights follow from those of the neighbours.
+    regular series, weights follow from those at the neighbouring leads.
     """
     steps = np.eye(len(near))[1:] - np.eye(len(near))[:-1]
     return steps.T @ steps + np.diag(np.maximum(near / (near + 1.0), _TINY))
@@ -199,22 +200,21 @@ def _penalty(near: np.ndarray) -> np.ndarray:
 def _error_products(
     backtest: Backtest, rows: np.ndarray, channel: int, leads: np.ndarray
 ) -> np.ndarray:
-    """Sums (J, G, J, G) of products of errors, weighted by how near forecasts are to J leads.
+    """Sums (J, G + 1, J, G + 1) of products of errors, weighted by nearness to J leads.
 
-    The members are those of the backtest, and the mean in training. Errors are relative to those
-    of the best member near the lead, and count as many times as there are forecasts that do not
-    overlap.
+    The forecasts are those of the backtest and the training mean. Errors are relative to those of
+    the best one near the lead. Their total weight is the number of forecasts that do not overlap.
     """
     lead, actual = backtest.leads[rows, channel], backtest.actual[rows, channel]
     members = np.column_stack([backtest.members[rows, channel], np.zeros(len(lead))])
     errors, near = members - actual[:, None], nearness(lead, leads)  # (m, G), (m, J)
     series, times = backtest.series[rows], backtest.times[rows]
     errors = _relative(errors, near)
-    n_apart = [
-        effective_count(series[own > 0], times[own > 0], when, power=SETTINGS.likeness)
-        for own, when in zip(near.T, leads, strict=True)
+    n_independent = [
+        effective_count(series[x > 0], times[x > 0], when, power=SETTINGS.likeness)
+        for x, when in zip(near.T, leads, strict=True)
     ]
-    errors *= np.sqrt(near @ (n_apart / np.maximum(near.sum(axis=0), _TINY)))[:, None]
+    errors *= np.sqrt(near @ (n_independent / np.maximum(near.sum(axis=0), _TINY)))[:, None]
     size = near.shape[1] * errors.shape[1]
     products = np.zeros((size, size))
     for part in chunks(len(errors)):
@@ -226,13 +226,13 @@ def _error_products(
 def _relative(errors: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Errors (m, G) as multiples of those of the best member near each of J leads.
 
-    So that no faulty cell decides, a forecast counts less if all members miss it by far. Its errors
-    are then smaller by one factor: each by one of its own, errors of opposite sign could cancel
-    that do not, and a member that is exact would gain nothing by it.
+    A forecast that all members miss by far counts less, so that no faulty cell decides. All its
+    errors shrink by one common factor. With separate factors, errors of opposite sign could cancel
+    that do not, and an exact member would gain nothing.
     """
     difficulty = np.abs(errors).min(axis=1)
-    usual = np.quantile(difficulty, SETTINGS.ordinary) if len(errors) else 0.0
-    credible = np.minimum(max(usual, _LEAST) / np.maximum(difficulty, _TINY), 1.0) ** 2
+    typical = np.quantile(difficulty, SETTINGS.ordinary) if len(errors) else 0.0
+    credible = np.minimum(max(typical, _LEAST) / np.maximum(difficulty, _TINY), 1.0) ** 2
     for _ in range(2):
         counts = near * credible[:, None]
         squares = counts.T @ errors**2 / np.maximum(counts.sum(axis=0), _TINY)[:, None]
@@ -242,9 +242,9 @@ def _relative(errors: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def _convex_weights(products: np.ndarray, penalty: np.ndarray, towards: np.ndarray) -> np.ndarray:
-    """Weights (N, G) of the least squared error, convex at each node.
+    """Weights (N, G) with the least squared error, convex at each node.
 
-    A `penalty` (N, N) of each member shrinks them `towards` others (N, G).
+    A `penalty` (N, N) for each member shrinks them `towards` given weights (N, G).
     """
     n_nodes, size = towards.shape
     ridge = np.kron(penalty, np.eye(size)) + _TINY * np.eye(towards.size)

@@ -1,6 +1,6 @@
-"""From a panel to a trained forecaster, and from it to forecasts at any times.
+"""Train a forecaster on a panel, and forecast at any times.
 
-This module knows panels and numbers; :mod:`skpolyode.forecasting.frames` translates sktime's
+This module works on panels and numbers; :mod:`skpolyode.forecasting.frames` translates sktime's
 frames and horizons.
 """
 
@@ -49,10 +49,10 @@ from skpolyode.transformers.stages import FitState, Stage
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Into how long windows training cuts long series."""
+    """Lengths of the windows that training cuts long series into."""
 
-    rows_a_coefficient: int = 4  # length of a window, for each coefficient of the memory
-    n_coefficients: int = 32  # of a model that has no coefficients
+    rows_a_coefficient: int = 4  # of a window, for each coefficient of the memory
+    n_coefficients: int = 32  # assumed for a model without coefficients
     shortest_window: int = 16  # rows
 
 
@@ -60,12 +60,12 @@ _SETTINGS = TrainingSettings()
 
 
 class Trained(NamedTuple):
-    """What fit leaves behind; the forecaster has all of it as attributes."""
+    """Results of fit; each is an attribute of the forecaster."""
 
     transformer: NeuralTransformer
     calibration: Calibration
     path_calibration: PathCalibration
-    structural: StructuralModels | None  # of few series
+    structural: StructuralModels | None  # None with ten or more series
 
 
 class Calibrate(Stage):
@@ -131,7 +131,7 @@ class Calibrate(Stage):
 def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     """Train and calibrate a clone of a transformer; see the parameters of `PolyODEForecaster`.
 
-    Its `period` has been read: lengths of seasons, or None to search for them.
+    `parameters["period"]` are lengths of seasons, or None to search for them.
     """
     transformer, random_state = parameters["transformer"], parameters["random_state"]
     if transformer is None:
@@ -148,8 +148,8 @@ def train_forecaster(parameters: dict[str, Any], panel: Panel) -> Trained:
     if random_state is None:
         random_state = transformer.random_state
     rng = local_random_state(random_state)
-    own = {"random_state": int(rng.randint(2**31 - 1)), "validation_fraction": share}
-    transformer = clone(transformer).set_params(**own, warm_start=False)
+    options = {"random_state": int(rng.randint(2**31 - 1)), "validation_fraction": share}
+    transformer = clone(transformer).set_params(**options, warm_start=False)
     seed = int(random_state if isinstance(random_state, Integral) else rng.randint(2**31 - 1))
     limits = CellLimits.of(panel)
     panel = _by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
@@ -166,29 +166,29 @@ def _train(
     limits: CellLimits | None = None,
     then: Sequence[Stage] = (),
 ) -> None:
-    """Fit a transformer; long series are cut, and other stages take the place of stacking."""
+    """Fit a transformer; cut long series into windows, and run the stages `then`, not stacking."""
     n_coefficients = getattr(transformer, "n_coefficients", _SETTINGS.n_coefficients)
     length = _SETTINGS.rows_a_coefficient * n_coefficients
     if panel.n_series < FEWEST_TO_SPLIT:
-        # Windows have to be short, so that some can be held out: training stops by their errors.
+        # Short windows, so that several can be held out: training stops by their errors.
         length = min(length, max(_SETTINGS.shortest_window, panel.n_observations // 8))
     options = {"skip": ["stacking"], "then": then, "limits": limits}
     transformer.fit_stages(panel, window_rows=length, **options)
 
 
 def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
-    """Go on training, at a lower rate, with a panel; return a new transformer."""
+    """Continue training on a panel, at a quarter of the learning rate; return a new transformer."""
     # A shallow copy: fit makes new attributes, and trains a copy of the model.
     old = trained.transformer
     transformer, rate = copy.copy(old), old.learning_rate_init / 4
     transformer.set_params(warm_start=True, max_epochs=n_epochs, learning_rate_init=rate)
-    with doubts_are_told():  # when they are forecast
+    with doubts_are_told():  # forecasts warn of doubtful values
         _train(transformer, _by_position(panel))
     return transformer.set_params(**old.get_params(deep=False))
 
 
 def _by_position(panel: Panel) -> Panel:
-    """The series with channels named by position, as sktime's formats name them differently."""
+    """The series with channels named by position, since names differ between sktime's formats."""
     names = default_channel_names(panel.n_channels)
     rows = replace(panel.rows, channel_names=names, has_channel_names=False)
     return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
@@ -199,7 +199,7 @@ def _standardised(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Structural forecasts (Q, D) and their expected errors (Q, D), in the units of the model.
 
-    Expected errors that are not known are those of the mean, 1.
+    Unknown expected errors are 1, as for the mean.
     """
     expected = found.deviations / scaler.scale
     expected = np.where(np.isnan(expected), 1.0, np.maximum(expected, NEGLIGIBLE))
@@ -214,7 +214,7 @@ def answer(
     path_at_rows: bool = False,
     inputs_name: str = "inputs",
 ) -> Answers:
-    """As `answers_at`, of any series; NaN of those without any observation.
+    """As `answers_at`, for any series; NaN for those without any observation.
 
     Parameters
     ----------
@@ -222,12 +222,12 @@ def answer(
     context : Panel
         Observations so far, with times since the start of each series (`Panel.since_start`).
     times : float64 ndarray of shape (Q,)
-        Times for all series, one after the other, as the context counts them.
+        Times of all series, one after the other, counted as in the context.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
     path_at_rows : bool, default=False
     inputs_name : str, default="inputs"
-        The parameter that inputs are given as, in the warning that some are not known.
+        Name of the parameter with the inputs, for the warning that inputs are missing.
     """
     warn_of_unknown_inputs(context, times, offsets, inputs_name)
     context = credible(context, trained.transformer.scaler_, "y")

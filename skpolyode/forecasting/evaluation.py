@@ -1,4 +1,4 @@
-"""Score forecasts of irregular series, each continued from a cutoff of its own."""
+"""Score forecasts of irregular series, each with its own cutoff."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from skpolyode.panel.selection import align_to_fit
 
 
 class _Compared(NamedTuple):
-    """Observed values and what was forecast, rows by channels; quantiles only where asked."""
+    """Observed values and their forecasts; quantiles only if a metric needs them."""
 
     actual: np.ndarray  # (Q, D)
     mean: np.ndarray  # (Q, D)
-    quantiles: dict[float, np.ndarray]
+    quantiles: dict[float, np.ndarray]  # (Q, D) by probability
 
 
 def _pinball(forecasts: _Compared, coverage: float) -> np.ndarray:
@@ -63,32 +63,31 @@ def evaluate_forecasts(
     metrics: Sequence[str] = ("mse", "mae"),
     coverage: float = 0.9,
 ) -> pd.DataFrame:
-    """Cut every series in two, forecast the second part from the first, and score it.
+    """Cut every series in two, forecast the second part from the first, and score the forecasts.
 
     sktime's splitters cut regular series by counts of rows, all at the same place. This function
-    cuts each irregular series at its own time, and forecasts the times of the observations that
+    cuts each irregular series at its own time, and forecasts at the times of the observations that
     follow. Values that were not observed do not count.
 
     Parameters
     ----------
     forecaster : PolyODEForecaster, or any object with a method ``forecast(panel, times)``
-        A trained forecaster or transformer is used as it is. Of one that is not trained, a clone is
-        trained on the first parts. `times` is a list with those of
-        each series, numbers or datetimes as the panel has them.
+        A trained forecaster or transformer is used as it is. If it is not trained, a clone is
+        trained on the first parts. `times` is a list with the times of each series, of the panel's
+        type: numbers or datetimes.
     panel : Panel, list of (times, values), list of DataFrames, or array
         The series.
     cutoff : float, datetime, or array-like of shape (n_series,), default=0.8
-        Where the series are cut: a float strictly between 0 and 1 is the share of the duration of
-        each series that is known; anything else is the last known time, for all series or for
+        Where the series are cut. A float strictly between 0 and 1 is the share of each series'
+        duration that is known; anything else is the last known time, for all series or for
         each. A series without observations on both sides is left out.
     horizon : float, duration or sequence of such, default=None
-        Limits of the leads (times since the last known observation of the series) that are scored
-        together, in the units of `times` (for datetimes, of the panel's `time_unit`, or timedeltas,
-        also as text): ``[1, 3]``
-        gives a row for leads up to 1 and one for leads from 1 to 3; later observations do not
-        count. None: all that follow, together.
+        Upper limits of bins of leads (times since the last known observation of the series), in the
+        units of `times` (for datetimes, of the panel's `time_unit`, or timedeltas, also as text).
+        ``[1, 3]`` gives a row for leads up to 1 and one for leads from 1 to 3; later observations
+        do not count. None: all later observations, in one bin.
     metrics : sequence of {"mse", "mae", "pinball", "coverage"}, default=("mse", "mae")
-        What is measured. "pinball" is the mean over the median and both ends of the central
+        Scores. "pinball" is the mean pinball loss of the median and both ends of the central
         interval, "coverage" the share of observations inside it.
     coverage : float, default=0.9
         Nominal probability of that interval.
@@ -103,8 +102,8 @@ def evaluate_forecasts(
     Raises
     ------
     ValueError
-        If a metric is not known or not possible with the forecaster, if the limits of `horizon`
-        do not increase from zero, or if no series has observations on both sides of its cutoff.
+        If a metric is unknown or not supported by the forecaster, if the limits of `horizon` do not
+        increase from zero, or if no series has observations on both sides of its cutoff.
 
     Examples
     --------
@@ -129,11 +128,11 @@ def evaluate_forecasts(
     past, future = split_at(panel, cutoff)
     leads = future.times - np.repeat(past.end, future.lengths)
     levels = _levels(coverage) if of_quantiles else ()
-    trained, times = trained_on(forecaster, past), [own for own, _ in future.to_series()]
+    trained, times = trained_on(forecaster, past), [later for later, _ in future.to_series()]
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
-    quantiles = {alpha: own.values for alpha, own in quantiles.items()}
-    # A second look at the same series would take as long, and warn of them again.
+    quantiles = {alpha: part.values for alpha, part in quantiles.items()}
+    # A second forecast of the same series would take as long, and repeat its warnings.
     known = isinstance(trained, SamplesFutures) and levels
     mean = quantiles[0.5] if known else trained.forecast(past, times).values
     forecasts = _Compared(future.values, mean, quantiles)
@@ -142,15 +141,15 @@ def evaluate_forecasts(
     for j, name in enumerate(future.channel_names):
         for k, limit in enumerate(limits):
             for metric, error in errors.items():
-                own = error[group == k, j]
-                own = own[~np.isnan(own)]
-                value = own.mean() if len(own) else np.nan
-                rows.append((name, limit, metric, value, len(own)))
+                scored = error[group == k, j]
+                scored = scored[~np.isnan(scored)]
+                value = scored.mean() if len(scored) else np.nan
+                rows.append((name, limit, metric, value, len(scored)))
     return pd.DataFrame(rows, columns=["channel", "lead", "metric", "value", "n"])
 
 
 def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
-    """Those of the metrics that need quantiles, which the forecaster then has."""
+    """Check the metrics; return those that need quantiles."""
     unknown = [name for name in metrics if name not in METRICS]
     if isinstance(metrics, str) or unknown or not len(metrics):
         raise ValueError(f"metrics must be a list of some of {list(METRICS)}, got {metrics!r}.")
@@ -169,7 +168,7 @@ def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
 
 
 def trained_on(forecaster: Any, past: Panel) -> Any:
-    """The forecaster itself, or a clone that is trained if it is not."""
+    """The forecaster itself if it is trained, or else a trained clone."""
     if isinstance(forecaster, PolyODEForecaster):
         return forecaster.clone().pretrain(past) if forecaster.state == "new" else forecaster
     if not hasattr(forecaster, "fit"):

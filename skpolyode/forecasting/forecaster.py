@@ -1,4 +1,4 @@
-"""The forecaster: PolyODE, or a sibling of it, behind sktime's interface."""
+"""The forecaster: PolyODE or another neural transformer behind sktime's interface."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
     with missing values, series of unequal length and channels observed at different times.
-    Forecasts continue each series from its own last observation, at times that need not lie on any
-    grid. They are stacked with simple forecasts and, for fewer than ten series, with structural
-    models of level, trend and season. Backtests set the weights, and their errors give the
-    intervals. Use it where series are sparse samples of some dynamics, best many of them.
+    Forecasts continue each series from its last observation, at times that need not lie on a grid.
+    They are averaged with simple forecasts and, for fewer than ten series, with structural models
+    of level, trend and season. Backtests set the weights, and their errors give the intervals. Use
+    it if series are sparse samples of common dynamics, preferably many of them.
 
     Parameters
     ----------
@@ -61,58 +61,58 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         its `horizon` if the nearest forecasts matter most. None: ``PolyODETransformer()``.
     calibration_fraction : float, default=0.2
         Share of the series that do not train the model: they stop its training, and calibrate
-        forecasts and intervals. With fewer than five series it is the end of each. It takes the
-        place of `validation_fraction` of the transformer. Raise it for exact intervals, lower it if
-        data are few.
+        forecasts and intervals. With fewer than five series, the end of each is held out instead.
+        It replaces `validation_fraction` of the transformer. Raise it for more exact intervals,
+        lower it if data are few.
     update_epochs : int, default=2
         Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
-        Lengths of seasons, for the stacked forecasts that have one: in the units of `times`
+        Lengths of seasons, for the combined forecasts that have one: in the units of `times`
         (seconds for datetimes), or, for datetimes, durations such as "24h". Of several, such as
-        ["24h", "7D"], one is there or all together, by their likelihood. "auto" detects seasons.
-        None: there is no season. A period counts elapsed time: after clocks change, a pattern of
-        the local day is found an hour late.
+        ["24h", "7D"], the model uses one or all, whichever is more likely. "auto" detects seasons.
+        None: there is no season. A period is elapsed time: after clocks change, a daily pattern is
+        an hour off.
     random_state : int, RandomState instance or None, default=None
-        Seed of the transformer and of the structural models. It replaces the seed of the
-        transformer; None: the seed of the transformer decides. Global generators are not used.
+        Seed of the transformer and of the structural models; it replaces `random_state` of the
+        transformer. None: that of the transformer is used. Global generators are not used.
 
     Attributes
     ----------
-    transformer_ : PolyODETransformer, or what was given
+    transformer_ : PolyODETransformer, or the type of `transformer`
         The trained model.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
     path_calibration_ : PathCalibration
         Half widths between observations.
     structural_ : StructuralModels or None
-        Models of level, trend and season of few series; None with ten or more.
+        Models of level, trend and season for few series; None with ten or more.
 
     See Also
     --------
-    skpolyode.transformers.PolyODETransformer : The embedding that the forecasts run on.
-    evaluate_forecasts : Scores forecasts of irregular series, each from a cutoff of its own.
+    skpolyode.transformers.PolyODETransformer : The default model of the dynamics.
+    evaluate_forecasts : Scores forecasts of irregular series, each with its own cutoff.
 
     Notes
     -----
     **Horizons.** On irregular datetimes, horizons are times (a DatetimeIndex) or durations
-    (Timedeltas, counted from each series' own last row). Integers count steps of each instance: of
-    the frequency of its rows, or else of the panel. On integers with gaps, relative horizons count
-    in the units of the index. A time before the first row of a series is an error.
+    (Timedeltas, counted from the last row of each series). Integers count steps of each instance:
+    of the frequency of its rows, or else of the panel. On integers with gaps, relative horizons
+    count in the units of the index. A time before the first row of a series is an error.
 
-    **In-sample times.** At an observation of the series the answer is the forecast of that
+    **In-sample times.** At an observation of the series the prediction is the forecast of that
     observation from those before it (the mean at the first one), so that residuals are errors of
-    true forecasts. Between two observations it is the learned path, which leads from one to the
-    other.
+    true forecasts. Between two observations it is the learned path from one to the other.
 
     **Rows.** Instances may be unsorted and their rows scattered; rows of equal instance and time
-    are refused. Answers are sorted by instance. `update` converts to the time zone of `fit`.
+    are refused. Predictions are sorted by instance. `update` converts to the time zone of `fit`.
 
     **Intervals** are split conformal and symmetric: at each level, the half width is the quantile
-    of the absolute errors of held-out forecasts with about the same lead, and the wider, the fewer
-    of these do not overlap. With five held-out series or more, errors are first divided by a scale
-    that the earlier volatility of the series predicts. Widths are held beyond the longest lead of
-    the backtest (two contexts, or 32 typical gaps of a transformer without). With fewer than five
-    series of at most 24 rows nothing is held out, and they are too narrow.
+    of the absolute errors of held-out forecasts with about the same lead, widened if few of these
+    do not overlap. With five held-out series or more, errors are first divided by a scale that is
+    predicted from the earlier volatility of the series, among others. Widths are constant beyond
+    the longest lead of the backtest (two contexts, or 32 typical gaps for a transformer without a
+    context). With fewer than five series of at most 24 rows nothing is held out, and intervals are
+    too narrow.
 
     References
     ----------
@@ -187,19 +187,19 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
             self.set_tags(**{"capability:exogenous": False})
 
     def fit(self, y: Any, X: Any = None, fh: Any = None) -> Self:
-        """Train and calibrate, unless pretrained, and set the context that `predict` continues.
+        """Train and calibrate, unless pretrained, and set the series that `predict` continues.
 
         Parameters
         ----------
         y : series, panel or hierarchy in any of sktime's formats
-            The past. Its index decides what horizons can be; see Notes of the class. Arrays have
-            sktime's axes: (time, channel) or (series, channel, time).
+            The past. Its index determines which horizons are allowed; see Notes of the class.
+            Arrays have sktime's axes: (time, channel) or (series, channel, time).
         X : series, panel or hierarchy in any of sktime's formats, or None, default=None
-            Exogenous series, at times of their own: before, between and after the rows of `y`.
-            Straight lines join their rows. If the transformer does not use inputs, it ignores them
-            and warns.
+            Exogenous series, at any times: before, between and after the rows of `y`. Values
+            between their rows are linearly interpolated. If the transformer does not use inputs,
+            they are ignored with a warning.
         fh : horizon, default=None
-            Remembered for `predict`; nothing else depends on it.
+            Stored for `predict`; nothing else depends on it.
 
         Returns
         -------
@@ -215,11 +215,11 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         Parameters
         ----------
         y : Panel, list of (times, values), dict, or any of sktime's panels and hierarchies
-            The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, real
-            numbers too, which sktime's formats cannot hold. An array of three axes is sktime's,
+            The series. A :class:`~skpolyode.panel.Panel` may have times of any kind, including real
+            numbers, which sktime's formats cannot hold. An array of three axes has sktime's order
             (series, channel, time); for (series, time, channel) give ``Panel.from_array(y)``.
         X : panel or hierarchy in any of sktime's formats, or None, default=None
-            As in `fit`; a Panel brings its own `inputs` instead.
+            As in `fit`; a Panel has `inputs` instead.
         fh : None, default=None
             Ignored.
 
@@ -251,8 +251,8 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         Parameters
         ----------
         y : series, panel or hierarchy in any of sktime's formats, default=None
-            What to compare with, its channels in any order; in-sample rows are predicted from the
-            rows before them. By default what the forecaster was fitted and updated with.
+            Observations, with channels in any order; in-sample rows are predicted from the rows
+            before them. By default the series of `fit` and `update`.
         X : series, panel or hierarchy in any of sktime's formats, or None, default=None
             Further rows of the exogenous series.
 
@@ -331,7 +331,7 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
 
     def _predict_proba(self, fh: Any, X: Any = None, marginal: bool = True) -> Any:
-        """Empirical distribution of skpro: quantiles at each time, or sampled courses if joint."""
+        """Empirical distribution of skpro: quantiles at each time, or sampled paths if joint."""
         if find_spec("skpro") is None:
             return super()._predict_proba(fh=fh, X=X, marginal=marginal)
         from skpro.distributions import Empirical
@@ -344,7 +344,7 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
             series = self._futures(lambda: self._known(X), _N_SAMPLES, self.random_state)
             samples = series.paths(query.times, query.offsets).samples.swapaxes(0, 1)
         columns = self._get_varnames()
-        tables = [pd.DataFrame(own, index=query.index, columns=columns) for own in samples]
+        tables = [pd.DataFrame(cells, index=query.index, columns=columns) for cells in samples]
         return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)
 
     def _set_context(self, y: pd.DataFrame, X: pd.DataFrame | None) -> None:
@@ -368,7 +368,7 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         self.transformer_ = retrain(self._trained, panel, n_epochs)
 
     def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
-        """Answers under what is known of X so far, and what is given now."""
+        """Answers to a query, with X so far and further rows of it."""
         asked = self._known(X), query.times, query.offsets
         return answer(self._trained, *asked, inputs_name="X")
 
@@ -391,7 +391,7 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         -------
         list of dict
         """
-        # One integration step a gap and windows of eight rows: sktime's checks fit 700 times.
+        # One integration step per gap and windows of eight rows, as sktime's checks fit 700 times.
         small = {"hidden_layer_sizes": (4,), "max_epochs": 1, "step_size": 1e7, "horizon": 1}
         models = [PolyODETransformer(n_coefficients=n, **small) for n in (2, 3)]
         return [

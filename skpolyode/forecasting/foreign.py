@@ -1,4 +1,4 @@
-"""What sktime cannot read, reads otherwise than may be meant, or leaves half done."""
+"""Input that sktime cannot read or may misread, and repairs of its side effects."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from skpolyode.transformers.input import unchanged_by_errors
 
 
 def is_foreign(y: Any) -> bool:
-    """Whether y is something that sktime cannot read, and this package can or says why not."""
+    """Whether y has a type that sktime cannot read: this package reads it, or raises an error."""
     if isinstance(y, list | tuple):
-        return not y or not all(isinstance(own, pd.DataFrame) for own in y)
+        return not y or not all(isinstance(frame, pd.DataFrame) for frame in y)
     return y is None or isinstance(y, dict | Panel)
 
 
@@ -35,7 +35,7 @@ def check_countable(y: Any) -> None:
         )
     if isinstance(y, np.ndarray) and y.ndim in (2, 3):
         _refuse_other_axes(y)
-    zones = {str(getattr(own.index, "tz", None)) for own in y} if isinstance(y, list) else ()
+    zones = {str(getattr(frame.index, "tz", None)) for frame in y} if isinstance(y, list) else ()
     if len(zones) > 1:
         raise TypeError(
             f"y has series of the time zones {sorted(zones)}: give all of them one, with "
@@ -59,13 +59,13 @@ def check_countable(y: Any) -> None:
         raise TypeError(
             f"the index of y holds text, such as {times[0]!r}: convert it with pandas.to_datetime."
         )
-    own = [] if not isinstance(y, pd.DataFrame) else [*y.select_dtypes(["datetime", "datetimetz"])]
-    if own:
-        raise TypeError(f"y has the column {own[0]!r} of times: use y.set_index({own[0]!r}).")
+    date = [] if not isinstance(y, pd.DataFrame) else [*y.select_dtypes(["datetime", "datetimetz"])]
+    if date:
+        raise TypeError(f"y has the column {date[0]!r} of times: use y.set_index({date[0]!r}).")
 
 
 def _refuse_other_axes(y: np.ndarray) -> None:
-    """Refuse, or tell of, arrays in which sktime would find more channels than times."""
+    """Refuse, or warn of, arrays in which sktime would find more channels than times."""
     if not y.size:
         raise ValueError(f"y is empty: an array of shape {y.shape}.")
     n_times, n_channels = y.shape if y.ndim == 2 else y.shape[:0:-1]
@@ -95,12 +95,12 @@ def warn_of_exogenous(X: Any, transformer: Any) -> None:
 
 
 def undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Method after whose errors the forecaster is as it was: sktime writes before it asks."""
+    """Method whose errors leave the forecaster unchanged: sktime writes before it checks."""
 
     @functools.wraps(method)
     def undoing(self: Any, *args: Any, **kwargs: Any) -> Any:
         with unchanged_by_errors(self):
-            # sktime changes the notes of its converter in place, and replaces all else.
+            # sktime changes this dict in place, and replaces all else.
             self._converter_store_y = dict(self._converter_store_y)
             return method(self, *args, **kwargs)
 
@@ -108,7 +108,7 @@ def undone_by_errors(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_zone_of_fit(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Method that checks X and y, and converts their times to the time zones of those of `fit`."""
+    """Method that checks X and y, and converts their times to the time zones of `fit`."""
 
     @functools.wraps(method)
     def converting(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -121,22 +121,22 @@ def in_zone_of_fit(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_zone_of(known: pd.DataFrame | None, new: pd.DataFrame | None) -> pd.DataFrame | None:
-    """`new` in the time zone of what is known, and of its frequency if it keeps to that."""
+    """`new` in the time zone of `known`, and with its frequency if the times keep to it."""
     if known is None or new is None:
         return new
-    own, given = (getattr(frame.index, "levels", [frame.index])[-1] for frame in (known, new))
-    zones = [getattr(times, "tz", None) for times in (own, given)]
+    old, given = (getattr(frame.index, "levels", [frame.index])[-1] for frame in (known, new))
+    zones = [getattr(times, "tz", None) for times in (old, given)]
     if None in zones or str(zones[0]) == str(zones[1]):
         return new
-    times = given.tz_convert(own.tz)
+    times = given.tz_convert(old.tz)
     with suppress(ValueError):
-        times.freq = own.freq or times.freq
+        times.freq = old.freq or times.freq
     is_series = not isinstance(new.index, pd.MultiIndex)
     return new.set_axis(times if is_series else new.index.set_levels(times, level=-1))
 
 
 def with_levels(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Method that refuses levels, or a list of them, that are no numbers between 0 and 1."""
+    """Method that refuses levels that are not numbers between 0 and 1."""
 
     @functools.wraps(method)
     def asking(self: Any, *args: Any, **kwargs: Any) -> Any:

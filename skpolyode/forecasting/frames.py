@@ -1,4 +1,4 @@
-"""Between sktime's frames and horizons and the panels and times of this package."""
+"""Convert sktime's frames and horizons to the panels and times of this package."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from skpolyode.saving.codec import register
 
 @dataclass(frozen=True)
 class Context:
-    """What is known of each series when a forecast is made.
+    """The past of each series when a forecast is made.
 
     Parameters
     ----------
     y : DataFrame
-        The series as they came.
+        The series, as given.
     X : DataFrame or None
-        Inputs of the series, as they came.
+        Inputs of the series, as given.
     freq : offset or None
-        Step of integer horizons, where the index has none of its own.
+        Step of integer horizons, if the index has no frequency.
     panel : Panel
-        The series from their start, sorted by instance; channels are named by their position.
-        Inputs are linear.
+        The series with times since their start, sorted by instance; channels are named by their
+        position. Inputs are linear.
     instances : Index or None
         Labels of the series, one or more levels; None for a single series.
     cutoffs : tuple of Index
@@ -62,7 +62,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Query:
-    """Times asked of each series of a context, and the index of the answer."""
+    """Query times of each series of a context, and the index of the answer."""
 
     times: np.ndarray  # float64 (Q,), in the units of the panel
     offsets: np.ndarray  # int64 (n_series + 1,)
@@ -77,7 +77,7 @@ class Query:
 def extended(
     y: pd.DataFrame | None, new: pd.DataFrame | None, name: str = "y"
 ) -> pd.DataFrame | None:
-    """`y` with the rows of `new`, whose observations win."""
+    """`y` with the rows of `new`, whose observations replace those of `y`."""
     if y is None or new is None:
         return y if new is None else new
     if list(new.columns) != list(y.columns):
@@ -91,7 +91,7 @@ def extended(
 
 
 def _refuse_other_clock(y: pd.DataFrame, new: pd.DataFrame, name: str) -> None:
-    """Raise a ValueError if times are of another kind, or only some of them of a time zone."""
+    """Raise a ValueError if times are of another kind, or if only `y` or `new` has a time zone."""
     known, given = (frame.index.get_level_values(-1) for frame in (y, new))
     kinds = ["numbers" if t.dtype.kind in "iuf" else type(t).__name__ for t in (known, given)]
     if kinds[0] != kinds[1]:
@@ -111,12 +111,12 @@ def _refuse_other_clock(y: pd.DataFrame, new: pd.DataFrame, name: str) -> None:
 
 
 def channel_places(fitted: pd.Index, given: pd.Index, is_unnamed: bool = False) -> np.ndarray:
-    """Positions of the given channels among those of fit; one without a name is the only one.
+    """Positions of the given channels among those of fit; an unnamed one matches a single channel.
 
     Raises
     ------
     ValueError
-        If they are not the same channels, in any order.
+        If they are not the same channels; their order does not matter.
     """
     if is_unnamed and len(fitted) == 1:
         return np.array([0])
@@ -137,10 +137,10 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
     y : DataFrame
         Rows of an instance may be scattered, but are in the order of time.
     freq : str or offset, optional
-        Step of integer horizons, where the index has none of its own.
+        Step of integer horizons, if the index has no frequency.
     X : DataFrame or None, default=None
-        Inputs of the same instances, at times of their own. They are linear: a row of y depends on
-        the row of X at its time, which a value that held from there on would not tell.
+        Inputs of the same instances, at any times. They are linear: a row of y depends on the row
+        of X at its time, unlike with values that are held constant from there on.
     """
     refuse_repeated_rows(y, "y")
     freq = to_offset(freq)
@@ -190,7 +190,7 @@ def _plain(cutoff: pd.Index) -> pd.Index:
 
 
 def read_horizon(context: Context, fh: ForecastingHorizon) -> Query:
-    """Times that a `ForecastingHorizon` asks of each series, counted from its own cutoff."""
+    """Query times of a `ForecastingHorizon`, counted from the cutoff of each series."""
     values = fh.to_pandas()
     counts = pd.api.types.is_integer_dtype(values.dtype)
     absolute, keys = {}, []
@@ -213,15 +213,15 @@ def read_horizon(context: Context, fh: ForecastingHorizon) -> Query:
         if step is None:
             absolute[keys[-1]] = fh.to_absolute_index(cutoff)
             continue
-        # Here, since sktime would take the name of the step, which lacks the holidays.
-        absolute[keys[-1]] = own = pd.DatetimeIndex([cutoff[0] + k * step for k in values])
+        # sktime would use the name of the step, which loses its holidays.
+        absolute[keys[-1]] = moved = pd.DatetimeIndex([cutoff[0] + k * step for k in values])
         with suppress(ValueError):
-            own.freq = step
+            moved.freq = step
     return _query(context, [absolute[key] for key in keys])
 
 
 def spelled_horizon(fh: Any, cutoff: pd.Index) -> Any:
-    """Horizon that sktime reads: it knows neither text nor moments that are no index."""
+    """Convert text, and datetimes outside an index, to a horizon that sktime reads."""
     values = [fh] if isinstance(fh, str | datetime | np.datetime64) else fh
     if not isinstance(values, list | tuple | np.ndarray) or not len(values):
         return fh
@@ -240,18 +240,18 @@ def spelled_horizon(fh: Any, cutoff: pd.Index) -> Any:
 
 
 def _own_step(context: Context, series: int, fh: ForecastingHorizon) -> pd.DateOffset:
-    """Step of a horizon of integers: of the horizon, or of the rows of the series, or of all.
+    """Step of an integer horizon: that of the horizon, else of the series, else of the context.
 
-    sktime lends a horizon the frequency of the first series, if it has none of its own.
+    sktime gives a horizon without a frequency that of the first series.
     """
     lent = None if context.freq is None else context.freq.freqstr
     freq = fh.freq
     if freq in (None, lent):
         times = context.panel[[series]].user_times()
-        own = _declared(context.y.index, times)
-        if own is None and len(times) > 2:
-            own = pd.infer_freq(times)
-        freq = context.freq if own is None else own
+        found = _declared(context.y.index, times)
+        if found is None and len(times) > 2:
+            found = pd.infer_freq(times)
+        freq = context.freq if found is None else found
     if freq is None:
         raise TypeError(
             f"fh counts {fh.to_pandas().tolist()} steps, but the datetimes{context.label(series)} "
@@ -262,16 +262,16 @@ def _own_step(context: Context, series: int, fh: ForecastingHorizon) -> pd.DateO
 
 
 def _declared(index: pd.Index, times: pd.DatetimeIndex) -> pd.DateOffset | None:
-    """Frequency that an index has, or its level of times, if the times of a series keep to it."""
+    """Frequency of an index, or of its level of times, if the times of a series keep to it."""
     freq = (index.levels[-1] if isinstance(index, pd.MultiIndex) else index).freq
     if freq is None:
         return None
     kept = times == pd.date_range(times[0], periods=len(times), freq=freq)
-    return freq if kept.all() else None  # `equals` minds the resolution before pandas 3
+    return freq if kept.all() else None  # before pandas 3, `equals` compares resolutions, too
 
 
 def read_index(context: Context, index: pd.Index) -> Query:
-    """Ask each series for its own rows of an index, with instances as in the context."""
+    """Query of each series at its rows of an index, with instances as in the context."""
     if context.instances is None:
         return _query(context, [index])
     codes = context.instances.get_indexer(index.droplevel(-1))
@@ -289,9 +289,9 @@ def read_index(context: Context, index: pd.Index) -> Query:
 
 
 def _query(context: Context, times: list[pd.Index]) -> Query:
-    known = [k for k, own in enumerate(times) if len(own)]
+    known = [k for k, asked in enumerate(times) if len(asked)]
     flat, _ = query_times(context.panel[known], [times[k] for k in known])
-    counts = np.array([len(own) for own in times])
+    counts = np.array([len(asked) for asked in times])
     offsets = offsets_from(counts)
     starts = context.panel.start
     early = flat < np.repeat(starts, counts)
@@ -312,7 +312,7 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
 
 
-# Files hold the context as the frame that it was read from, and what sktime keeps in a forecaster.
+# Files hold the frames of a context, and the objects that sktime keeps in a forecaster.
 register(
     Context,
     lambda context: {

@@ -1,4 +1,4 @@
-"""Forecasts of panels, which may have times and series that sktime's formats cannot hold."""
+"""Forecasts of panels, whose times and series need not fit into sktime's formats."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from skpolyode.transformers.neural import NeuralTransformer
 FITTED = (*(f"{name}_" for name in Trained._fields), "channel_names_", "has_channel_names_")
 """Attributes that training sets."""
 
-_MOMENT = 1e-6  # typical gaps after the last row, which is a forecast of what is there
+_MOMENT = 1e-6  # typical gaps after the last row, which itself has an in-sample forecast
 _N_LEVELS = 50  # quantiles that a variance is computed from
 
 
 class PanelForecaster(SamplesFutures, BaseForecaster):
-    """Base of forecasters that answer about any series, at any times, with intervals.
+    """Base of forecasters of any series, at any times, with intervals.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
     path_calibration_ : PathCalibration
         Half widths between observations.
     structural_ : StructuralModels or None
-        Models of level, trend and season of few series.
+        Models of level, trend and season; None with ten series or more.
     channel_names_ : tuple of str
-        Names of the channels that it was trained on.
+        Names of the channels in training.
     has_channel_names_ : bool
         Whether these names were given; channels are then matched by name.
     """
@@ -65,12 +65,12 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         Parameters
         ----------
         y : Panel, list of (times, values), list of DataFrames, or array
-            Series, with the channels that the model was trained on.
+            Series, with the channels of training.
         times : array-like of shape (Q,) or list of such
             Times from the first row on, for all series or for each; in the units and of the type of
             the series' times. Times up to the last row get in-sample values, as in `predict`.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from: the first or the last observation of each series; they are then
+            Count `times` from the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
             the series.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
@@ -89,25 +89,25 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         return self.forecast_quantiles(y, times, [0.5], relative_to, inputs=inputs)[0.5]
 
     def interpolate(self, y: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Values at any times: the path between observations, and forecasts after the last ones.
+        """Values at any times: the path between observations, and forecasts after the last one.
 
         Parameters
         ----------
         y : Panel, list of (times, values), list of DataFrames, or array
             Series, as in `forecast`.
         times : array-like of shape (Q,), list of such or None, default=None
-            Times, as in `forecast`. None: the series' own times.
+            Times, as in `forecast`. None: the times of the series.
         relative_to : {"start", "end"} or None, default=None
-            What `times` count from, as in `forecast`.
+            As in `forecast`.
 
         Returns
         -------
         Panel
-            All channels at these times: what `interpolate_interval` gives intervals around.
+            All channels at these times: the centres of `interpolate_interval`.
 
         See Also
         --------
-        interpolate_interval : Intervals around it.
+        interpolate_interval : Intervals around these values.
         """
         panel, flat, offsets, answers = self._path(y, times, relative_to)
         return panel.like(flat, self._quantile(answers, 0.5), offsets)
@@ -115,7 +115,7 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
     def interpolate_interval(
         self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
     ) -> tuple[Panel, Panel]:
-        """Intervals around `interpolate`: of values that were not observed, in gaps and between.
+        """Intervals around `interpolate`, for values that were not observed.
 
         Parameters
         ----------
@@ -131,11 +131,10 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         Returns
         -------
         tuple of two Panels
-            The lower and the upper ends: intervals of what would have been observed. Where a
-            channel was observed, both are the observation, unless the transformer treats
-            observations as noisy. After the last observation of a channel, the ends are those of
-            `forecast_interval`. Before the first row, they are as far apart as those of a forecast
-            of equal lead.
+            The lower and the upper ends of intervals for an observation. Where a channel was
+            observed, both are the observation, unless the transformer treats observations as noisy.
+            After the last observation of a channel, the ends are those of `forecast_interval`.
+            Before the first row, intervals are as wide as those of a forecast of equal lead.
         """
         check_share("coverage", coverage)
         panel, flat, offsets, answers = self._path(y, times, relative_to)
@@ -154,20 +153,20 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
     def _path(
         self, y: Any, times: Any, relative_to: str | None
     ) -> tuple[Panel, np.ndarray, np.ndarray, Answers]:
-        """Aligned series, times asked of them, where those of each start, and what is answered."""
+        """Aligned series, query times (Q,), offsets of those of each series, and the answers."""
         panel = self._aligned(y)
-        own = panel.times, panel.offsets
-        flat, offsets = own if times is None else query_times(panel, times, relative_to)
+        observed = panel.times, panel.offsets
+        flat, offsets = observed if times is None else query_times(panel, times, relative_to)
         return panel, flat, offsets, answer(self._trained, panel, flat, offsets, path_at_rows=True)
 
     def _aligned(self, y: Any) -> Panel:
-        """Panel from its start, with the channels of training, by name where both have names."""
+        """Panel with times since its start; channels are matched by name if both have names."""
         if self.state == "new":
             self.check_is_fitted()
         return align_to_fit(as_panel(y, name="y"), self, "y").since_start()
 
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
-        """The series, with the channels of training, and further inputs."""
+        """Series with the channels of training, and additional inputs."""
         panel = self._aligned(X)
         if inputs is None:
             return panel
@@ -194,11 +193,11 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         return np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
 
     def _variance(self, answers: Answers) -> np.ndarray:
-        """Mean square (Q, D) of the errors whose quantiles the half widths are."""
+        """Variance (Q, D): the mean square of half widths over levels, in the units of the data."""
         levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
-        square = np.mean([self._half_widths(answers, own) ** 2 for own in levels], axis=0)
+        square = np.mean([self._half_widths(answers, level) ** 2 for level in levels], axis=0)
         return square * self.transformer_.scaler_.scale**2
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
-        """Half widths (Q, D) of the intervals of a level, in standard deviations."""
+        """Half widths (Q, D) of the intervals at a level, in standard deviations."""
         return answers.half_widths(self.calibration_, self.path_calibration_, level)

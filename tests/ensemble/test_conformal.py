@@ -11,7 +11,7 @@ from scipy import stats
 from skpolyode.ensemble.backtest import equal_bins
 from skpolyode.ensemble.conformal import Calibration, _Errors
 from skpolyode.ensemble.stacking import cross_fitted
-from skpolyode.ensemble.weights import Backtest, without_optimism
+from skpolyode.ensemble.weights import Backtest, inflate_training_errors
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.test_stacking import backtest_of, weights_of
 
@@ -174,16 +174,16 @@ def test_errors_of_training_are_widened_to_those_of_new_series(n_new):
     members = np.zeros((60, 4))
     own = backtest_of(members, actual, np.ones(60), is_new=is_new)
     forecasts = np.where(is_new, 3.0, 1.0)[:, None]
-    found = without_optimism(forecasts, own)
+    found = inflate_training_errors(forecasts, own)
     np.testing.assert_array_equal(found[is_new], 3.0)
     np.testing.assert_allclose(found[~is_new], 3 ** (n_new / (n_new + 2)))
     better = np.where(is_new, 0.5, 1.0)[:, None]  # widths are never made smaller
-    np.testing.assert_array_equal(without_optimism(better, own), better)
+    np.testing.assert_array_equal(inflate_training_errors(better, own), better)
     jump = np.where(np.arange(60) == 7, -50.0, forecasts[:, 0])[:, None]
     more = 3 ** (2 * n_new / (n_new + 2)) - 1  # of the square, up to that of two usual errors
-    assert without_optimism(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
+    assert inflate_training_errors(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
     alike = own._replace(is_new=np.ones(60, dtype=bool))
-    np.testing.assert_array_equal(without_optimism(forecasts, alike), forecasts)
+    np.testing.assert_array_equal(inflate_training_errors(forecasts, alike), forecasts)
 
 
 def test_a_channel_that_is_easy_does_not_widen_another():
@@ -193,5 +193,5 @@ def test_a_channel_that_is_easy_does_not_widen_another():
     errors[200:290, 1] = errors[:150, 0] = np.nan  # of training mostly the easy one
     own = backtest_of(np.zeros((300, 4)), np.zeros(300), np.ones(300), is_new=is_new)
     own = own._replace(actual=np.where(np.isnan(errors), np.nan, 0.0))
-    found = without_optimism(errors, own)[~is_new]
+    found = inflate_training_errors(errors, own)[~is_new]
     assert np.nanmedian(np.abs(found[:, 0])) < 1.5 * np.nanmedian(np.abs(errors[~is_new, 0]))

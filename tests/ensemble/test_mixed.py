@@ -94,7 +94,7 @@ def likelihood(periods: tuple[float, ...], channel: int = 0) -> tuple[Restricted
 
 
 def some_theta(own: RestrictedLikelihood, seed: int) -> np.ndarray:
-    return own.usual + 0.7 * np.random.default_rng(seed).standard_normal(len(own.usual))
+    return own.typical + 0.7 * np.random.default_rng(seed).standard_normal(len(own.typical))
 
 
 # The population curve
@@ -153,7 +153,7 @@ def test_gradient_is_that_of_finite_differences(periods, seed):
 
 def test_a_memory_beyond_the_longest_has_no_gradient_but_that_of_the_prior():
     own, _ = likelihood(())
-    theta = own.usual.copy()
+    theta = own.typical.copy()
     theta[-2] = np.log(400.0)
     assert own.parts(theta)[1] == 300.0
     expected = approx_fprime(theta, lambda x: own.loss(x)[0], 1e-6)
@@ -181,7 +181,7 @@ def test_loss_is_the_density_of_all_values(periods, seed):
     of_curve = np.concatenate([np.full(3, 9.0), 1 / np.repeat(turns, 2) ** 2])
     v += noise * np.eye(len(t)) + model.fixed(t) * of_curve @ model.fixed(t).T
     density = multivariate_normal.logpdf(x, np.zeros(len(t)), v)
-    expected = -density - 0.5 * len(t) * np.log(2 * np.pi) + ((theta - own.usual) ** 2).sum() / 8
+    expected = -density - 0.5 * len(t) * np.log(2 * np.pi) + ((theta - own.typical) ** 2).sum() / 8
     assert own.loss(theta)[0] == pytest.approx(expected, rel=1e-10)
 
 

@@ -108,7 +108,7 @@ def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     times = np.array([0.0, 0.5, 1.0, 2.5])
     asked = transformer_of(fitted).embedder_, panel, times, np.array([0, 4]), False
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
-    np.testing.assert_allclose(on_path(*asked).apart, wanted)
+    np.testing.assert_allclose(on_path(*asked).distance, wanted)
 
 
 @both
@@ -238,8 +238,8 @@ def test_an_embedder_that_knows_its_errors_is_listened_to(options):
 
 def test_where_other_channels_were_observed_errors_are_those_of_single_values():
     between, at_rows = (Calibration.learn(np.ones((30, 2)), np.full((30, 2), s)) for s in (1, 3))
-    apart, signs = np.array([[1.0, 1.0], [1.0, 0.0], [2.0, np.nan]]), np.zeros((3, 2, N_SIGNS))
-    asked = apart, 0.5, signs, np.array([False, True, True])
+    distance, signs = np.array([[1.0, 1.0], [1.0, 0.0], [2.0, np.nan]]), np.zeros((3, 2, N_SIGNS))
+    asked = distance, 0.5, signs, np.array([False, True, True])
     seen = ~np.isnan(asked[0])
     widths = PathCalibration(between, at_rows).half_widths(*asked)
     np.testing.assert_allclose(widths[seen], [1, 1, 3, 3, 3])
