@@ -39,7 +39,7 @@ from skpolyode.transformers.parameters import (
     Duration,
     local_random_state,
 )
-from skpolyode.transformers.stages import usual_batch, usual_patience
+from skpolyode.transformers.stages import default_batch, default_patience
 
 _MOMENTS = 4  # of each series, at which its past is decoded from the features
 
@@ -305,9 +305,9 @@ class PastDecoder(SeriesTransformer):
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
         trainer = Trainer(
             learning_rate=self.learning_rate_init,
-            batch_size=usual_batch(task),
+            batch_size=default_batch(task),
             max_epochs=self.max_epochs,
-            patience=usual_patience(self.max_epochs),
+            patience=default_patience(self.max_epochs),
             remedy="lower learning_rate_init",
         )
         with one_thread():
