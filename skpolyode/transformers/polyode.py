@@ -104,7 +104,7 @@ class PolyODETransformer(UncertainTransformer):
     observations : {"auto", "exact", "noisy"}, default="auto"
         Whether observations are noisy. "exact" sets the state to them, so that the learned path
         passes through them. "noisy" makes the model a Kalman-like filter: an observation moves the
-        state only part of the way, by a gain that `fit` estimates, and the path is smoothed. "auto"
+        state only partly, by a gain that `fit` estimates, and the path is smoothed. "auto"
         starts as a filter. After a quarter of the epochs it tests whether the filter fills gaps
         better than without its gain; if not, training continues with exact observations.
         `noise_` and `fit_report_` show the result. If errors of observations are known
