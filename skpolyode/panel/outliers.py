@@ -89,7 +89,7 @@ class CellLimits(NamedTuple):
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # values near the largest float
     def of(cls, panel: Panel, *, of_values: bool = True) -> Self:
-        """Limits from the cells of a panel; without `of_values` none of `lowest` and `highest`."""
+        """Limits from the cells of a panel; `lowest` and `highest` only if `of_values`."""
         values = panel.values
         half = _middle(values)[1]
         vaguest = np.where(half > 0, _VAGUE * half, np.inf)

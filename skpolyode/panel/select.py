@@ -225,8 +225,8 @@ def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
 def recent_part(panel: Panel, reach: float, n_rows: np.ndarray | int = 0) -> Panel:
     """Rows that affect the state at the end of each series; see `context_starts`.
 
-    They are at least `n_rows`, if the series has as many: after a gap longer than the reach, time
-    alone would select too few. The panel has no empty rows.
+    They are at least `n_rows`, if the series has as many: after a gap longer than the reach, a
+    larger reach alone may add none. The panel has no empty rows.
     """
     last = panel.offsets[1:] - 1
     if (panel.end - panel.start <= 2 * reach).all():

@@ -35,7 +35,7 @@ def register_module(
         Exactly this class, not its subclasses. A module inside another need not be registered.
     arguments : callable or None, default=None
         Returns the arguments, by name, with which the constructor makes a module of the same
-        structure. None: the attributes named like the constructor's parameters, but `generator`.
+        structure. None: the attributes named like the constructor's parameters, except `generator`.
         Repeated parts must be given by a list of sizes, not by their number: with a number, a file
         of a few bytes could ask for a million layers.
     **options : dict

@@ -126,7 +126,7 @@ class PanelImputer(PathTransformer):
                 self.refinement_ = learn_refinement(known, lambda x: model.interpolate(x).values)
 
     def _credible(self, panel: Panel) -> np.ndarray:
-        """Values (n_obs, D) of a panel, NaN where they are outliers or have too large errors."""
+        """Values (n_obs, D) of a panel, with NaN in place of outliers."""
         limits = self.transformer_.limits_
         if limits is None:
             return panel.values
