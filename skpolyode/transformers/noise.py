@@ -51,8 +51,8 @@ class TrainFilter(Train):
         Upper bound on the product of two error ratios, with and without the gain: of filling in
         hidden rows, and of one-step forecasts. The weights were trained with the gain. Errors are
         sums of squares. Six fits with noise of 0.1 and 0.3 (van der Pol, FitzHugh-Nagumo, Lorenz63)
-        had 0.36 to 0.64; of nine real sets french_fries had 0.45, wages 0.64 (but too small a gain)
-        and pbcseq 0.69, the others 0.95 to 1.06.
+        had 0.36 to 0.64; of nine real sets french_fries had 0.45, wages 0.64 (not significant) and
+        pbcseq 0.69, the others 0.95 to 1.06.
     n_standard_errors : float, default=3.0
         The improvement in filling gaps has to exceed this number of its standard errors.
     ordinary : float, default=0.99

@@ -43,7 +43,7 @@ class FitState:
     Parameters
     ----------
     embedder : ModelEmbedder
-        The model, trained in place, with its units. Stages replace the other fields.
+        The model, trained in place, with its units. Stages replace the embedder around it.
     trained : Panel
         The training series, not cut into windows.
     judging : Panel or None
