@@ -119,9 +119,9 @@ def few_trees(n_trees: int = 20) -> AbstractContextManager[None]:
     return replaced(features, "N_TREES", n_trees)
 
 
-def with_usual_epochs(own: Iterable[stages.Stage], n_epochs: int) -> tuple[stages.Stage, ...]:
+def with_default_epochs(own: Iterable[stages.Stage], n_epochs: int) -> tuple[stages.Stage, ...]:
     """The same stages, with fewer epochs for ``max_epochs="auto"``."""
     return tuple(
-        replace(stage, usual=n_epochs) if isinstance(stage, stages.Train) else stage
+        replace(stage, default_epochs=n_epochs) if isinstance(stage, stages.Train) else stage
         for stage in own
     )

@@ -17,13 +17,13 @@ _PARTS = ("train", "test")
 def load_japanese_vowels(split: str | None = None) -> Bunch:
     """Load JapaneseVowels: nine speakers saying two vowels, as 12 cepstral coefficients.
 
-    640 series (270 for training, 370 for testing) of 7 to 29 frames. The task is to tell the
-    speaker.
+    640 series (270 for training, 370 for testing) of 7 to 29 frames. The task is to identify
+    the speaker.
 
     Parameters
     ----------
     split : {"train", "test"} or None, default=None
-        Which part to load; None loads both, the training part first.
+        Part to load; None loads both, the training part first.
 
     Returns
     -------
@@ -62,12 +62,12 @@ def load_plaid(split: str | None = None) -> Bunch:
     """Load PLAID: the current drawn by household appliances of eleven kinds.
 
     1074 univariate series (537 for training, 537 for testing) of 100 to 1344 points. The task is
-    to tell the kind of appliance.
+    to identify the kind of appliance.
 
     Parameters
     ----------
     split : {"train", "test"} or None, default=None
-        Which part to load; None loads both, the training part first.
+        Part to load; None loads both, the training part first.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _load(name: str, split: str | None, channel_names: Sequence[str]) -> Bunch:
     parts = _PARTS if split is None else (split,)
     loaded = [load(split=part, return_X_y=True, return_type="df-list") for part in parts]
     frames = [frame for part_frames, _ in loaded for frame in part_frames]
-    panel = Panel.from_frames(frames, channel_names=channel_names)  # their rows are counted from 0
+    panel = Panel.from_frames(frames, channel_names=channel_names)  # times are row numbers from 0
     labels = np.concatenate([part_labels for _, part_labels in loaded])
     of_series = np.repeat(parts, [len(part_frames) for part_frames, _ in loaded])
     return Bunch(panel=panel, y=labels.astype(np.int64), split=of_series)

@@ -83,7 +83,7 @@ class _Attractor:
         simulation = Simulation(rng, self.names, self.names[:-1], *arguments)
         n_series, rate = simulation.n_series, simulation.rate
         if simulation.protocol == "paper-code":
-            # Windows of 500 points of one trajectory, of which every fifth is on the grid.
+            # Windows of 500 points of one trajectory; every fifth point is on the grid.
             path, every = self.paper_path(), np.arange(0, 500, 5)
             # The absolute value folds the starts in [-1000, 0) back: double density below 1000.
             start = np.abs((10_000 * rng.random_sample(n_series) - 1000).astype(np.int64))
@@ -134,7 +134,8 @@ def make_lorenz63(
 
     :math:`\dot x = \sigma (y - x),\ \dot y = x (\rho - z) - y,\ \dot z = x y - \beta z`
     with :math:`\sigma = 10, \rho = 28, \beta = 8/3`. Five time units of the system are stretched
-    over [0, 10]. ``x`` and ``y`` are observed; the label is the sign of ``z``, which never is.
+    over [0, 10]. ``x`` and ``y`` are observed; the label is the sign of the unobserved
+    ``z``.
 
     Parameters
     ----------
@@ -151,8 +152,7 @@ def make_lorenz63(
         experiments, overlapping windows of one explicit Euler trajectory with
         :math:`\beta = 2.667`, on 100 grid times from 1 to 9.928, thinned, with the last point
         always observed, labelled at grid point 60 (time 6.411). There a test window shares nearly
-        all its samples with some training window: use it only to compare with the published
-        numbers.
+        all its samples with a training window: use it only to compare with the published numbers.
     noise : float, default=0.0
         Standard deviation of Gaussian noise added to the observations, in standardised units.
         Labels and truth have no noise.
@@ -178,8 +178,8 @@ def make_lorenz63(
     -----
     Values are standardised: with ``"independent"`` by the mean and deviation of the attractor's
     invariant measure (constants, so separate calls share their units), with ``"paper-code"`` by
-    those of the one trajectory, per state. Both protocols put the label at the same relative place,
-    60 % of the way.
+    those of the one trajectory, per state. Both protocols put the label at 60 % of the
+    duration.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def make_lorenz96(
 
     :math:`\dot x_k = (x_{k+1} - x_{k-2}) x_{k-1} - x_k + F` on a ring of 5 variables with
     :math:`F = 8`. Five time units of the system are stretched over [0, 10]. The first four
-    variables are observed; the label is the sign of the fifth, which never is.
+    variables are observed; the label is the sign of the fifth, which is never observed.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def make_lorenz96(
         labelled at time 6, as the paper's text says. ``"paper-code"``: the setting of the paper's
         experiments, overlapping windows of one trajectory from (8.01, 8, 8, 8, 8), on 100
         grid times from 1 to 9.928, thinned, with the last point always observed, labelled at grid
-        point 60 (time 6.411). There a test window shares nearly all its samples with some
+        point 60 (time 6.411). There a test window shares nearly all its samples with a
         training window: use it only to compare with the published numbers.
     noise : float, default=0.0
         Standard deviation of Gaussian noise added to the observations, in standardised units.
@@ -250,7 +250,7 @@ def make_lorenz96(
     Values are standardised by one mean and one deviation for all variables (the ring is
     symmetric): those of the invariant measure with ``"independent"`` (constants, so separate calls
     share their units), those of the one trajectory with ``"paper-code"``. Both protocols put
-    the label at the same relative place, 60 % of the way.
+    the label at the same relative place, at 60 % of the duration.
 
     Examples
     --------

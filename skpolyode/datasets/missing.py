@@ -43,8 +43,8 @@ def drop_cells(
     kept : Panel
         The same rows with the dropped cells not observed.
     dropped : Panel
-        The same rows with only the dropped cells observed. A series of which nothing was dropped
-        has no observed cell here.
+        The same rows with only the dropped cells observed. A series without dropped cells has no
+        observed cell here.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def drop_times(
     kept : Panel
         The rows that remain: the series are shorter.
     dropped : Panel
-        The rows that were dropped. A series of which nothing was dropped has no rows here.
+        The rows that were dropped. A series without dropped rows has no rows here.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def _choose(
     min_observed: int,
     random_state: int | np.random.RandomState | None,
 ) -> np.ndarray:
-    """Mask of the dropped items; `series` (ascending) says which series each one belongs to."""
+    """Mask of the dropped items; `series` (ascending) is the series of each item."""
     if not isinstance(fraction, numbers.Real) or not 0 <= fraction <= 1:
         raise ValueError(f"fraction must be in [0, 1], got {fraction!r}.")
     if not isinstance(min_observed, numbers.Integral) or min_observed < 1:
@@ -142,6 +142,6 @@ def _choose(
             "needs at least one observation."
         )
     chance = check_random_state(random_state).random_sample(len(series))
-    # The items with the highest numbers are kept whatever the fraction is.
+    # The items with the highest random numbers are kept at any fraction.
     rank = pd.Series(chance).groupby(series).rank(ascending=False, method="first").to_numpy()
     return (chance < fraction) & (rank > min_observed)

@@ -173,7 +173,7 @@ SYSTEMS: Mapping[str, OdeSystem] = {
     ),
     "fitzhugh_nagumo": OdeSystem(
         field=_fitzhugh_nagumo,
-        # The whole range is that of the limit cycle: spikes that do not end.
+        # The whole range has a limit cycle: spikes that do not end.
         params={"current": (0.4, 1.0)},
         initial={"voltage": (-2.0, 2.0), "recovery": (-0.5, 1.5)},
         observed=("voltage", "recovery"),
@@ -197,7 +197,7 @@ def make_ode_system(
 
     The parameters and the start of each series are drawn uniformly from the ranges of the system,
     and it is observed by a Poisson process. The label is a parameter of the system, which can only
-    be inferred from the course of the series.
+    be inferred from the whole series.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def make_ode_system(
         - ``"brusselator"``: the first concentration; ``b``, above 2 an oscillator; 20 time units.
         - ``"damped_pendulum"``: the angle in radians; the damping; 15 seconds.
         - ``"double_pendulum"``: both angles in radians; the mass ratio; 5 seconds.
-        - ``"sir"``: the infected part of the population; the contact rate; 100 days.
+        - ``"sir"``: the infected share of the population; the contact rate; 100 days.
         - ``"van_der_pol"``: position and velocity; the damping; 20 time units.
         - ``"fitzhugh_nagumo"``: voltage and recovery of a nerve cell; the current; 100 time units.
     n_series : int, default=1000
@@ -229,7 +229,7 @@ def make_ode_system(
     -------
     Bunch
         ``panel`` (:class:`~skpolyode.panel.Panel`; times and values in the units of the system,
-        not standardised), ``y`` (int ndarray: is the label parameter above the middle of its
+        not standardised), ``y`` (int ndarray: 1 if the label parameter is above the middle of its
         range), ``label_value`` (float ndarray, the label parameter), ``truth``
         (:class:`~skpolyode.datasets.Truth` with all states), ``split`` (str ndarray, 50 %
         ``"train"``, 25 % ``"validation"``, 25 % ``"test"``), ``protocol`` (``"independent"``)

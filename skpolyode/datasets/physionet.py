@@ -36,7 +36,7 @@ def load_physionet2012(path: str | PathLike[str], subset: str = "a") -> Bunch:
         Folder that holds the folders ``set-a``, ... with one text file for each patient, and the
         files ``Outcomes-a.txt``, ...
     subset : {"a", "b", "c"}, default="a"
-        Which set to load.
+        Set to load.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def load_physionet2012(path: str | PathLike[str], subset: str = "a") -> Bunch:
 
     Notes
     -----
-    The code -1 means unknown, for every variable, and becomes NaN: of measurements it occurs in
+    The code -1 means unknown, for every variable, and becomes NaN. Among measurements it occurs in
     ``Weight`` and, in set c, in 224 diastolic pressures. Several values of a variable in the same
     minute are averaged. Values are not cleaned otherwise; the data contain typing errors such as a
     pH of 735.
@@ -123,7 +123,7 @@ def _read_records(folder: Path) -> pd.DataFrame:
     files = sorted(folder.glob("*.txt"))
     if not files:
         raise ValueError(f"folder {str(folder)!r} holds no record (no file ends in .txt).")
-    # One table from the start: 4000 small ones would have to be checked and joined.
+    # One table from the start is faster than checking and joining 4000 small ones.
     text = "\n".join(line for file in files for line in _lines(file))
     records = pd.read_csv(
         io.StringIO(text),

@@ -1,4 +1,4 @@
-"""Simulated data sets: how trajectories become a panel that is observed irregularly."""
+"""Simulated data sets: irregular observation of trajectories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Truth:
     channel_names : tuple of str
         Names of the states.
     observed : bool ndarray of shape (n_states,)
-        Which states are channels of the panel.
+        Mask of the states that are channels of the panel.
     heldout : bool ndarray of shape (n_series, n_times)
         Grid times at which no channel of the series was observed: score reconstructions there.
     at_observations : ndarray of shape (n_observations, n_states)
@@ -62,13 +62,13 @@ class Simulation:
     Parameters
     ----------
     rng : RandomState
-        Source of all that is random.
+        Source of all random numbers.
     names : tuple of str
         Names of the states.
     observed : tuple of str
-        Names of those that are channels of the panel.
+        Names of the states that are channels of the panel.
     n_series, rate, protocol, noise, per_channel
-        As the user gave them.
+        Arguments of the user.
     """
 
     rng: np.random.RandomState
@@ -97,13 +97,13 @@ class Simulation:
 
     @property
     def is_observed(self) -> np.ndarray:
-        """Which states are channels of the panel, bool (n_states,)."""
+        """Mask of the states that are channels of the panel, bool (n_states,)."""
         return np.array([name in self.observed for name in self.names])
 
     def on_grid(
         self, times: np.ndarray, values: np.ndarray, label: np.ndarray, threshold: float
     ) -> Bunch:
-        """Observe each point of the grid of the truth with probability `rate`; always the last.
+        """Observe each grid point of the truth with probability `rate`, and always the last one.
 
         `times` are of shape (n_times,), `values` (n_series, n_times, n_states), `label`
         (n_series,).
@@ -129,9 +129,9 @@ class Simulation:
         span: float,
         relative_noise: bool = False,
     ) -> Bunch:
-        """Observe by a Poisson process on ``[0, span]``, and tell the truth on a grid of 200 times.
+        """Observe by a Poisson process on ``[0, span]``, with the truth on a grid of 200 times.
 
-        ``evaluate(series, times)`` gives the states, of shape (n_rows, n_states), of each series
+        ``evaluate(series, times)`` returns the states, of shape (n_rows, n_states), of each series
         at each time. `relative_noise` is in standard deviations of the channel.
         """
         grid, n_series = np.linspace(0.0, span, 200), self.n_series
@@ -162,7 +162,7 @@ class Simulation:
         n_channels = len(self.observed)
         n_processes = self.n_series * (n_channels if self.per_channel else 1)
         possible = np.arange(2, 20 + int(expected + 10.0 * np.sqrt(expected)))
-        # Relative to the largest, because all of them underflow when few observations are expected.
+        # Relative to the largest: all underflow if few observations are expected.
         logs = stats.poisson.logpmf(possible, expected)
         weights = np.exp(logs - logs.max())
         counts = self.rng.choice(possible, size=n_processes, p=weights / weights.sum())
@@ -183,7 +183,7 @@ class Simulation:
         threshold: float,
         noise_scale: np.ndarray | float = 1.0,
     ) -> Bunch:
-        """Data set of rows as `poisson_rows` gives them."""
+        """Data set from rows as `poisson_rows` returns them."""
         # The order of these draws is part of the data sets.
         n_train, n_validation = self.n_series // 2, self.n_series // 4
         counts = [n_train, n_validation, self.n_series - n_train - n_validation]

@@ -24,7 +24,7 @@ def make_synthetic(
     r"""Make irregularly observed realisations of a univariate signal with a random phase.
 
     The signal is :math:`x(t) = \sin(t + \varphi) \cos(3 (t + \varphi))` with
-    :math:`\varphi \sim \mathcal{N}(0, (2\pi)^2)`; the label says whether it is above 0.5 near the
+    :math:`\varphi \sim \mathcal{N}(0, (2\pi)^2)`; the label is whether it is above 0.5 near the
     middle of the series, long before the last observation.
 
     Parameters

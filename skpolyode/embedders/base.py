@@ -16,8 +16,7 @@ from skpolyode.panel.units import Units
 class Embedder(ABC):
     """Features of checked panels, in the units that were learned.
 
-    All rows of the panels hold an observation (`Panel.is_observed`): others are dropped where data
-    come in.
+    All rows of the panels hold an observation (`Panel.is_observed`): others are dropped on input.
 
     Estimators create one in `fit`; streams, displays and forecasters use it. Only a fit trains the
     model of an embedder, and only `to` moves it; everything else makes a new embedder.
@@ -25,11 +24,11 @@ class Embedder(ABC):
     Attributes
     ----------
     units : Units
-        Between the user's units and the model's.
+        Conversion between the user's units and the model's.
     past : MemoryReadout or None
-        Reads coefficients back into series; None without coefficients.
+        Converts coefficients to series; None without coefficients.
     inputs : InputEncoder or None
-        Encodes the inputs that it reads; None if it reads none.
+        Encodes inputs; None if the embedder uses none.
 
     Examples
     --------
@@ -44,18 +43,18 @@ class Embedder(ABC):
     past: MemoryReadout | None
     inputs: InputEncoder | None = None
     device = torch.device("cpu")
-    """Where the embedder computes."""
+    """Device of the computations."""
 
     @abstractmethod
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series, at its last observation."""
 
     def coefficients(self, panel: Panel) -> np.ndarray:
-        """Coefficients (B, D, N) of standardised channels, of an embedder that has any."""
+        """Coefficients (B, D, N) of standardised channels, if the embedder has any."""
         raise NotImplementedError(f"{type(self).__name__} has no coefficients.")
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) of the path through all observations, of an embedder that follows one.
+        """Values (Q, D) of the path through all observations, if the embedder follows one.
 
         Parameters
         ----------

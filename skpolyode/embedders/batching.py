@@ -1,4 +1,4 @@
-"""Batches: consecutive series on threads, and long series cut into parts that run side by side."""
+"""Batches: consecutive series on threads, and long series cut into parts that run in parallel."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import context_starts, series_chunks, series_of_rows, take
 from skpolyode.threads import one_thread
 
-CHUNK_ROWS = 32_000  # that one thread works on together: bounds memory
-CHUNK_TIMES = 4096  # that are answered together, each with a state or coefficients: the same
+CHUNK_ROWS = 32_000  # per chunk of a thread: bounds memory
+CHUNK_TIMES = 4096  # per chunk, each with a state or coefficients: bounds memory
 
 _BEFORE_END = (
     "its last observation ({} such times). Times are moments, not steps: "
@@ -29,17 +29,17 @@ def map_chunks(embed: Callable[[Panel], Any], panel: Panel) -> list:
 
 
 def map_slices(work: Callable[[slice], Any], lengths: np.ndarray) -> list:
-    """Results of `work` for slices of series of some lengths, on the threads that torch may use.
+    """Results of `work` for slices of series of these lengths, on the threads that torch may use.
 
-    The chunks do not depend on the number of threads, and neither does the result. Each thread
-    runs torch's operations by itself: the operations are many and small, and a second thread
-    inside them would mostly wait for the first (if the machine is busy, for very long).
+    The chunks do not depend on the number of threads, and neither does the result. Torch operations
+    are single-threaded in each thread: they are many and small, and a second thread inside them
+    would mostly wait for the first (very long on a busy machine).
     """
     return map_threads(work, list(series_chunks(lengths, CHUNK_ROWS)))
 
 
 def map_threads(work: Callable[[Any], Any], parts: Sequence[Any]) -> list:
-    """Results of `work` for some parts, on the threads that torch may use; see `map_slices`."""
+    """Results of `work` for each part, on the threads that torch may use; see `map_slices`."""
     n_threads = min(torch.get_num_threads(), len(parts))
     with one_thread():
         if n_threads < 2:
@@ -69,7 +69,7 @@ def lead_batches(
     series : slice
         Consecutive series.
     rows : slice
-        Of the answers (Q, D), where those of these series lie.
+        Rows of these series among all Q.
     leads : float64 ndarray of shape (b, q)
         Times since the last observations, zero where padded.
     asked : bool ndarray of shape (b, q)
@@ -92,15 +92,15 @@ def lead_batches(
 
 
 class Parts(NamedTuple):
-    """Series cut into parts that run side by side, each after a warm-up that sets its state."""
+    """Series cut into parts that run in parallel, each after a warm-up that sets its state."""
 
-    panel: Panel  # of K parts as series, each with the rows of its warm-up
-    start: np.ndarray  # int64 (K,): first row of the warm-up, over all rows of the series
+    panel: Panel  # K parts as series, each with the rows of its warm-up
+    start: np.ndarray  # int64 (K,): first row of the warm-up, among all rows of the uncut panel
     bounds: np.ndarray  # int64 (K + 1,): first row of each part after its warm-up, and the end
     later: np.ndarray  # int64: the parts that are not the first of their series
 
     def rows(self, chunk: slice) -> tuple[Panel, np.ndarray]:
-        """Panel of some parts, and which of its rows, in order, are not of a warm-up."""
+        """Panel of a chunk of parts, and positions of its rows outside warm-ups, in order."""
         panel = self.panel[chunk]
         series = series_of_rows(panel)
         row = np.arange(panel.n_observations) + (self.start[chunk] - panel.offsets[:-1])[series]
@@ -113,10 +113,10 @@ def cut(panel: Panel, reach: float, n_rows: int) -> Parts:
     Parameters
     ----------
     panel : Panel
-        Without rows that hold no observation.
+        Panel without empty rows.
     reach : float
-        Time that a state depends on, in the units of `times`. Series of up to twice that are not
-        cut.
+        Length of the past that a state depends on, in the units of `times`. Series of up to twice
+        this length are not cut.
     n_rows : int
     """
     first, lengths = panel.offsets[:-1], panel.lengths

@@ -29,7 +29,7 @@ from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
-_SMALLEST_PENALTY = 1e-9  # variances of the channel; rounding errors hide a smaller one
+_SMALLEST_PENALTY = 1e-9  # in variances of the channel; a smaller one is lost to rounding
 # Singular values, relative to the largest, of directions that the points do not determine.
 _NO_INFORMATION = np.sqrt(np.finfo(np.float64).eps)
 
@@ -41,14 +41,14 @@ class DirectEmbedder(Embedder):
 
     @abstractmethod
     def coefficients_of(self, panel: Panel) -> np.ndarray:
-        """Coefficients (B, D, N) of some series."""
+        """Coefficients (B, D, N) of a chunk of series."""
 
     def coefficients(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
         return np.concatenate(map_chunks(self.coefficients_of, panel))
 
     def features(self, panel: Panel) -> np.ndarray:
-        """The same, one row (F,) a series."""
+        """Flat coefficients, one row (F,) per series."""
         flat = self.coefficients(panel).reshape(panel.n_series, -1)
         return self.past.with_duration(flat, panel.start, panel.end)
 
@@ -61,7 +61,7 @@ def new_readout(
     limits: CellLimits | None = None,
 ) -> MemoryReadout:
     """Units and memory of a direct embedder; its unit of time is the window."""
-    # A measure of the whole history has no window; the longest one is the unit of durations.
+    # A measure of the whole history has no window; the longest history is the unit of durations.
     length = choose_window("auto" if MEMORIES[measure].whole_history else window, panel)
     units = Units.of(panel, length, limits)
     return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
@@ -77,7 +77,7 @@ class PathEmbedder(DirectEmbedder):
     units : Units
         The unit of time is the window.
     past : MemoryReadout
-        The memory, and how it is read.
+        The memory, and its readout.
     path : str
         Name of the path, one of :data:`skpolyode.embedders.paths.KINDS`.
 
@@ -95,7 +95,7 @@ class PathEmbedder(DirectEmbedder):
     path: str
 
     def coefficients_of(self, panel: Panel) -> np.ndarray:
-        """Coefficients (B, D, N) of some series."""
+        """Coefficients (B, D, N) of a chunk of series."""
         scaler, unit = self.units
         elapsed, series = (panel.end - panel.start) / unit, series_of_rows(panel)
         values, times = scaler.read(panel.values), panel.elapsed / unit
@@ -108,13 +108,13 @@ class PathEmbedder(DirectEmbedder):
         return result
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) of the interpolating path at any times; beyond its ends it is held."""
+        """Values (Q, D) of the interpolating path at any times; constant beyond its ends."""
 
-        def some_values(part: slice) -> np.ndarray:
+        def part_values(part: slice) -> np.ndarray:
             bounds = offsets[part.start : part.stop + 1]
             return self._path_values(panel[part], times[bounds[0] : bounds[-1]], bounds - bounds[0])
 
-        return np.concatenate(map_slices(some_values, panel.lengths))
+        return np.concatenate(map_slices(part_values, panel.lengths))
 
     def _path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         asked, (scaler, unit) = PathQuery.of(panel, times, offsets), self.units
@@ -127,7 +127,7 @@ class PathEmbedder(DirectEmbedder):
             first, pieces = path_pieces(self.path, group, elapsed)
             group_offsets = np.searchsorted(group.series, np.arange(len(elapsed) + 1))
             row = rows_until(group.times, group_offsets, since, offsets)
-            after = row >= group_offsets[series]  # the channel was observed up to then
+            after = row >= group_offsets[series]  # the channel has been observed
             is_last = (row + 1 == group_offsets[1:][series])[after]  # held, however far ahead
             signal, row = first[series], row[after]
             u = np.where(is_last, 0.0, since[after] - group.times[row])[:, None]
@@ -151,7 +151,7 @@ class LeastSquaresEmbedder(DirectEmbedder):
     units : Units
         The unit of time is the window.
     past : MemoryReadout
-        How coefficients are read.
+        Reads coefficients.
     alpha : float
         Weight of the penalty, in variances of the channel.
 
@@ -169,17 +169,17 @@ class LeastSquaresEmbedder(DirectEmbedder):
     alpha: float
 
     def coefficients_of(self, panel: Panel) -> np.ndarray:
-        """Coefficients (B, D, N) of some series."""
+        """Coefficients (B, D, N) of a chunk of series."""
         duration, series = panel.end - panel.start, series_of_rows(panel)
         age = (duration[series] - panel.elapsed) / self.past.window
         values, size = self.units.scaler.read(panel.values), self.past.n_coefficients
         result = np.zeros((len(duration), values.shape[1], size))
         n = np.arange(size)
         penalty = self.alpha * n * (n + 1.0)
-        # The penalty decides what the points leave open, unless it is lost in rounding errors.
+        # The penalty determines directions that the points do not, unless it is lost to rounding.
         solve = _solve if self.alpha >= _SMALLEST_PENALTY else _solve_shortest
         for group in split_channels(age, values, series, panel.errors):
-            # Rows within the window, up to rounding, and the last one in any case.
+            # Rows within the window, up to rounding, and always the last one.
             last = np.append(group.series[1:] != group.series[:-1], True)
             kept = last | (group.times <= 1.0 + 1e-9)
             group = group.kept(kept)
@@ -189,7 +189,7 @@ class LeastSquaresEmbedder(DirectEmbedder):
                 if weights is None:
                     result[members[:, None], group.channels] = solve(group, chosen, penalty)
                     continue
-                for j, channel in enumerate(group.channels):  # each has its own weights
+                for j, channel in enumerate(group.channels):  # weights differ by channel
                     one = group._replace(values=group.values[:, [j]])
                     found = solve(one, chosen, penalty, weights[:, j])
                     result[members, channel] = found[:, 0]
@@ -197,13 +197,13 @@ class LeastSquaresEmbedder(DirectEmbedder):
 
 
 def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Series of similar length: which (b,), and the rows of each (b, L), -1 where padded."""
+    """Blocks of series of similar length: positions (b,), and rows (b, L), -1 where padded."""
     members, starts, counts = np.unique(series, return_index=True, return_counts=True)
     order = np.argsort(counts, kind="stable")
     members, starts, counts = members[order], starts[order], counts[order]
     at = 0
     while at < len(members):
-        # So many padded rows: 8 MB of basis at N = 32.
+        # Limit of padded rows: 8 MB of basis at N = 32.
         fits = counts[at:] * np.arange(1, len(members) - at + 1) <= CHUNK_ROWS
         stop = at + max(1, int(fits.argmin()) if not fits.all() else len(fits))
         place = np.arange(counts[stop - 1])
@@ -215,7 +215,7 @@ def _blocks(series: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _solve(
     rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Coefficients (b, D, N) from rows (b, L) of the group, which count by their weights (P,)."""
+    """Coefficients (b, D, N) from rows (b, L) of the group, with weights (P,)."""
     weight = chosen >= 0
     weighted = basis = legt_basis(1.0 - rows.times[chosen], len(penalty)) * weight[..., None]
     if weights is not None:
@@ -230,10 +230,10 @@ def _solve(
 def _solve_shortest(
     rows: ChannelRows, chosen: np.ndarray, penalty: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """The same with a negligible penalty: the shortest of all solutions.
+    """As `_solve`, with a negligible penalty: the solution of smallest norm.
 
-    Each series is solved alone and without padding. Rounding decides what counts as a solution, so
-    it must not depend on the other series of the block.
+    Each series is solved separately and without padding: the numerical rank depends on rounding,
+    which must not depend on the other series of the block.
     """
     size, result = len(penalty), []
     for row in chosen:

@@ -17,8 +17,8 @@ from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
 from skpolyode.training.tasks import SubsampledTask
 
-LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, in which stored states do not grow too old
-_VALIDATED = 1 / 4  # of as many intervals, where not all serve
+LARGEST_EPOCH = 32_000  # intervals: sixty minibatches, in which stored states stay recent enough
+_VALIDATED = 1 / 4  # share of this number that validates, if not all held-out series do
 
 
 def make_task(
@@ -28,20 +28,20 @@ def make_task(
     largest: int | None,
     generator: torch.Generator,
 ) -> Any:
-    """Training on series: on all of them in each epoch, or on a random part.
+    """Training task on all series in each epoch, or on a random sample of them.
 
     Parameters
     ----------
     new_task : callable
-        From model, data and which of its series only validate.
+        Makes a task from the model, data and a mask of the series that only validate.
     embedder : ModelEmbedder
     split : Split
         If nothing is held out, a part of the training series validates as well.
     largest : int or None
-        Intervals of an epoch, at most: of more, each epoch draws a part of the series. None draws
-        none.
+        Most intervals of an epoch: with more, each epoch draws a sample of the series. None: all
+        series.
     generator : torch.Generator
-        Not used unless parts are drawn.
+        Draws samples.
     """
     panel, held_out = split
     device, learned = embedder.device, np.flatnonzero(~held_out & (panel.lengths > 1))
@@ -73,6 +73,6 @@ def make_task(
 
 
 def encoders_of(panel: Panel, *, inputs: bool = True) -> dict[str, Any]:
-    """Encoders of static covariates and, if a new model reads them, inputs; for `ModelEmbedder`."""
+    """Encoders of static covariates and, if used, of inputs; arguments of `ModelEmbedder`."""
     encoder = InputEncoder.of_panel(panel) if inputs else None
     return {"static": StaticEncoder.of_panel(panel), "inputs": encoder}

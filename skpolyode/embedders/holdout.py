@@ -1,4 +1,4 @@
-"""Which series are held out of training, to validate."""
+"""Selection of the series that are held out of training, to validate."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take, window_bounds
 
-FEWEST_TO_SPLIT = 5  # series; fewer cannot spare one for validation
+FEWEST_TO_SPLIT = 5  # with fewer series, none is held out for validation
 
 
 class FitOptions(NamedTuple):
-    """What `fit` is given besides the series."""
+    """Arguments of `fit` besides the series."""
 
     groups: np.ndarray | None = None  # (B,), labels of the series
-    validation: Panel | None = None  # other series, which validate in place of some of them
+    validation: Panel | None = None  # separate series, which validate
 
 
 class Split(NamedTuple):
-    """Series, a part of which only validates."""
+    """Series, with a mask of those that only validate."""
 
     panel: Panel
     held_out: np.ndarray  # bool (B,)
 
     @property
     def trained(self) -> Panel:
-        """Series that are learned from."""
+        """Training series."""
         return self.panel[~self.held_out]
 
     @property
     def tested(self) -> Panel:
-        """Series that validate; without any, those that are learned from stand in."""
+        """Series that validate; the training series if none are held out."""
         return self.panel[self.held_out] if self.held_out.any() else self.panel
 
     def cut(self, length: int) -> Self:
-        """The same with long series in windows of so many rows."""
+        """The split with long series cut into windows of `length` rows."""
         series, *bounds = window_bounds(self.panel.offsets, length, overlap=length // 8)
         if len(series) == self.panel.n_series:
             return self
         return type(self)(take(self.panel, series, *bounds), self.held_out[series])
 
     def of(self, series: np.ndarray) -> Self:
-        """The same with some of the series."""
+        """The split of the selected series."""
         return type(self)(self.panel[series], self.held_out[series])
 
 
@@ -56,7 +56,7 @@ def split_series(
     random_state: np.random.RandomState,
     longest: int,
 ) -> Split:
-    """Split by the options of `fit`: the series of `validation`, or those that `hold_out` draws.
+    """Split by the options of `fit`: hold out `validation`, or the series that `hold_out` draws.
 
     All rows of both panels hold an observation.
     """
@@ -96,21 +96,21 @@ def hold_out(
     """Draw the series that only validate, before anything is learned or cut.
 
     They are a share of the series with two rows or more. If these are too few, the last rows of
-    long series validate instead, as separate series; a few rows before them are left out, since
-    neighbours nearly repeat each other. No row serves both.
+    long series validate instead, as separate series. A few rows before them are left out, since
+    adjacent rows are nearly equal. No row both trains and validates.
 
     Parameters
     ----------
     panel : Panel
-        Without rows that hold no observation.
+        Panel without empty rows.
     fraction : float or None
-        Share that is held out; None holds out nothing.
+        Share to hold out; None holds out nothing.
     random_state : RandomState
     longest : int
-        Rows that training goes through as a whole. A series is long from one and a half times
-        this on.
+        Most rows that training does not cut. A series is long if it has at least one and a half
+        times as many.
     groups : ndarray of shape (panel.n_series,) or None, default=None
-        Labels; series of one label are held out together, however few there are.
+        Labels; series of one label are held out together, however few they are.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def hold_out(
     if fraction is None:
         return whole
     if groups is not None:
-        # Whole groups are held out, as many as hold out that share of the series.
+        # Hold out as many whole groups as give this share of the series.
         labels, codes = np.unique(groups, return_inverse=True)
         sizes = np.bincount(codes[usable], minlength=len(labels))
         drawn = random_state.permutation(np.flatnonzero(sizes))
@@ -132,7 +132,7 @@ def hold_out(
                 f"groups holds out whole groups of series, but {len(drawn)} of {len(labels)} has "
                 "observations to forecast: give two groups or more, or validation_fraction=None."
             )
-        # The number that brings the share nearest; at least one is drawn, and one is left.
+        # The number closest to the share, but at least one, and not all.
         shares = np.cumsum(sizes[drawn]) / sizes.sum()
         n_drawn = min(int(np.argmin(np.abs(shares - fraction))) + 1, len(drawn) - 1)
         return whole._replace(held_out=np.isin(codes, drawn[:n_drawn]))
@@ -152,15 +152,15 @@ def hold_out(
 
 
 def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> tuple[Split, Split]:
-    """Split the held-out series: one half stops training, the other one judges forecasts.
+    """Split the held-out series: one half stops training, the other one evaluates forecasts.
 
-    The error that stopped training is too small, since the best epoch was chosen by it. With fewer
-    than `fewest` held-out series all of them do both. Series of one group stay together.
+    The error that stopped training is biased low, since it selected the best epoch. With fewer than
+    `fewest` held-out series all of them do both. Series of one group stay together.
 
     Returns
     -------
     Split, Split
-        The series without those that only judge, and the series with these as what is held out.
+        The series without those that only evaluate, and the series with these held out.
     """
     held = np.flatnonzero(split.held_out)
     if len(held) < fewest:
@@ -168,14 +168,14 @@ def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> t
     labels = held if groups is None else np.unique(groups[held], return_inverse=True)[1]
     order = np.unique(labels, return_inverse=True)[1]
     judges, stops = held[order % 2 == 1], held[order % 2 == 0]
-    if not len(judges):  # all of one group
+    if not len(judges):  # all in one group
         return split, split
     every = np.arange(split.panel.n_series)
     return split.of(np.setdiff1d(every, judges)), split.of(np.setdiff1d(every, stops))
 
 
 def report_hold_out(report: FitReport, stopping: Split, judging: Split) -> None:
-    """Note which series train, which stop training, and which judge forecasts."""
+    """Report which series train, which stop training, and which evaluate forecasts."""
     n_stop, n_judge = int(stopping.held_out.sum()), int(judging.held_out.sum())
     if not n_stop:
         outcome = "no series is held out: training errors stand in"

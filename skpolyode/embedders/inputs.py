@@ -1,4 +1,4 @@
-"""Inputs as models read them: courses in standard deviations, as rows between the observations."""
+"""Inputs for models: courses in standard deviations, as rows between the observations."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ the virtual patients of `benchmarks/glucose.py` its errors 2 and 8 hours ahead a
 and 51.1 with 2, 8 and 32."""
 
 BEFORE = max(DECAYS)
-"""Models read inputs from this many typical gaps before the first observation on. Of earlier ones
-they read only the values that still hold. In `benchmarks/inputs.py` that is 19 h, after which 1 %
-of a dose is left. A longer free run from an unknown state does not improve it."""
+"""Models read inputs from this many typical gaps before the first observation on; from earlier rows
+only the values that still hold. In `benchmarks/inputs.py` that is 19 h, after which 1 % of a dose
+is left. A longer free run from an unknown state does not improve forecasts."""
 
 
 class Knots(NamedTuple):
-    """Courses of the inputs of B series, as the moments at which they change."""
+    """Courses of the inputs of B series, as the times at which they change."""
 
     times: np.ndarray  # float64 (Q,), since the first observation, in units of the model
-    columns: np.ndarray  # float64 (Q, C): those of `Packed.inputs`, from each moment on
-    changes: np.ndarray  # bool (Q,): False where a value that holds is only repeated
+    columns: np.ndarray  # float64 (Q, C): those of `Packed.inputs`, from each time on
+    changes: np.ndarray  # bool (Q,): False where a held value is only repeated
     offsets: np.ndarray  # int64 (B + 1,)
     sizes: InputSizes
 
@@ -46,8 +46,8 @@ class Knots(NamedTuple):
         """Columns (P, C) at times of the series, which start at `offsets` (B + 1,)."""
         place = self._places(times, offsets)
         known, found = place >= 0, np.zeros((len(times), self.columns.shape[1]))
-        some, (lines, slopes, impulses) = place[known], self.sizes.slices
-        columns, since = self.columns[some].copy(), (times[known] - self.times[some])[:, None]
+        knot, (lines, slopes, impulses) = place[known], self.sizes.slices
+        columns, since = self.columns[knot].copy(), (times[known] - self.times[knot])[:, None]
         columns[:, lines] += since * columns[:, slopes]
         columns[:, impulses] *= since == 0
         found[known] = columns
@@ -62,9 +62,9 @@ class Knots(NamedTuple):
     ) -> np.ndarray:
         """Responses (P, F) to the inputs at times of the series, which start at `offsets` (B + 1,).
 
-        First-order systems ``decay ds/dt = u - s`` follow each input that has a value, and come
-        before that value itself; an impulse adds its amount to s. They begin at 0, the mean, with
-        the first knots, or are `known` (B, F) at the time 0, where they are not NaN.
+        Each input u with a value drives first-order systems ``decay ds/dt = u - s``; an impulse
+        adds its amount to s. The values themselves are the last columns. Responses start at 0, the
+        mean, at the first knots; `known` (B, F) replaces them at the time 0, where it is not NaN.
         """
         (lines, slopes, impulses), n_levels = self.sizes.slices, self.sizes.n_levels
         tau, x, lengths = np.array(decays), self.columns[..., None], np.diff(self.offsets)
@@ -82,8 +82,8 @@ class Knots(NamedTuple):
             rows = self.offsets[:-1][lengths > k] + k
             states[rows] += after(rows - 1, self.times[rows] - self.times[rows - 1])
         place, found = self._places(times, offsets), np.zeros((len(times), *shape[1:]))
-        some = place[place >= 0]
-        found[place >= 0] = after(some, times[place >= 0] - self.times[some])
+        knots = place[place >= 0]
+        found[place >= 0] = after(knots, times[place >= 0] - self.times[knots])
         found = np.hstack([found.reshape(len(times), -1), self.at(times, offsets)[:, :n_levels]])
         if known is not None:  # the difference fades
             n_series, n_faded = len(lengths), shape[1] * len(tau)
@@ -93,7 +93,7 @@ class Knots(NamedTuple):
         return found
 
     def _places(self, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Last knot (P,) up to each time, -1 before the first; arguments as of `at`."""
+        """Last knot (P,) up to each time, -1 before the first; arguments as in `at`."""
         place = rows_until(self.times, self.offsets, times, offsets)
         return np.where(place >= self.offsets[series_index(offsets)], place, -1)
 
@@ -105,7 +105,7 @@ class Knots(NamedTuple):
         offsets: np.ndarray,
         errors: np.ndarray | None,
     ) -> tuple[tuple[np.ndarray, ...], dict[str, Any]]:
-        """Arguments of `pack`: observations and knots up to `end` (B,), in the order of time."""
+        """Arguments of `pack`: observations and knots up to `end` (B,), sorted by time."""
         kept = self.changes & (self.times > -BEFORE) & (self.times <= end[self.series])
         joint = np.concatenate([times, self.times[kept]])
         series = np.concatenate([series_index(offsets), self.series[kept]])
@@ -126,14 +126,14 @@ class Knots(NamedTuple):
 class InputEncoder(NamedTuple):
     """Scales inputs as in training.
 
-    Inputs that hold or are linear become standard deviations from their mean, impulses multiples of
-    their root mean square.
+    Inputs of the kinds "hold" and "linear" become standard deviations from their mean, impulses
+    multiples of their root mean square.
     """
 
-    names: list[str]  # in the order of columns: those that hold, linear ones, impulses
+    names: list[str]  # in the order of columns: "hold", "linear", "impulse"
     kinds: list[str]
     scaler: ChannelScaler
-    decays: tuple[float, ...]  # of responses that simple forecasts read, in units of the model
+    decays: tuple[float, ...]  # of responses for simple forecasts, in units of the model
 
     @classmethod
     def of_panel(cls, panel: Panel) -> Self | None:
@@ -153,12 +153,12 @@ class InputEncoder(NamedTuple):
 
     @property
     def sizes(self) -> InputSizes:
-        """How many inputs of each kind there are."""
+        """Number of inputs of each kind."""
         return InputSizes(*(self.kinds.count(kind) for kind in KINDS))
 
     @property
     def n_responses(self) -> int:
-        """How many responses :meth:`Knots.responses` gives."""
+        """Number of columns of :meth:`Knots.responses`."""
         return len(self.kinds) * len(self.decays) + self.sizes.n_levels
 
     @property
@@ -169,7 +169,7 @@ class InputEncoder(NamedTuple):
         return Driven(columns, np.zeros(1, dtype=bool))
 
     def unknown(self, panel: Panel) -> Panel:
-        """A panel with the inputs of fit, but without a row of them."""
+        """A panel with the inputs of fit, but without rows of them."""
         nothing = np.empty(0), np.empty((0, len(self.names))), np.zeros(panel.n_series + 1, int)
         rows = Panel(*nothing, channel_names=self.names, time_unit=panel.time_unit, empty="keep")
         return Panel.from_rows(replace(panel.rows, inputs=Inputs(rows, self.kinds)), False)
@@ -225,14 +225,14 @@ class InputEncoder(NamedTuple):
 
 
 def sizes_of(encoder: InputEncoder | None) -> InputSizes:
-    """How many inputs of each kind there are; none without an encoder."""
+    """Number of inputs of each kind; 0 without an encoder."""
     return InputSizes() if encoder is None else encoder.sizes
 
 
 def with_inputs(
     panel: Panel, encoder: InputEncoder | None, inputs: Any, owner: str
 ) -> tuple[Panel, Inputs]:
-    """Panel with further inputs, and these as `Inputs`; tables of them have the kinds of fit."""
+    """Panel with further inputs, and these as `Inputs`; tables get the kinds of fit."""
     if encoder is None:
         raise ValueError(
             f"inputs are given, but {owner} was fitted without any, or does not use them: leave "

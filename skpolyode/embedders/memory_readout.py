@@ -1,4 +1,4 @@
-"""Read the past of a series out of its memory at the last observation."""
+"""Read the past of a series from its memory at the last observation."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from skpolyode.panel.select import observed_part
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 
-_GRID_POINTS = 101  # of a whole window
+_GRID_POINTS = 101  # over a whole window
 
 
 @saved(window="positive inf", units="D")
 @dataclass(frozen=True, eq=False)
 class MemoryReadout:
-    """Reads coefficients back into series.
+    """Converts coefficients to series.
 
     Parameters
     ----------
     memory : Memory
         In float64, on the CPU, in the model's units.
     window : float
-        Length of the remembered past, in the units of `times`; of a memory of the whole history
-        the longest one of training.
+        Length of the remembered past, in the units of `times`; for a memory of the whole history,
+        that of the longest training series.
     units : Units
-        Those of the coefficients and of the memory.
+        Units of the coefficients and of the memory.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class MemoryReadout:
 
     @property
     def n_coefficients(self) -> int:
-        """Coefficients of a channel."""
+        """Number of coefficients per channel."""
         return self.memory.n_coefficients
 
     @property
@@ -68,17 +68,17 @@ class MemoryReadout:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features of a series beside its coefficients."""
+        """Names of the features of a series besides its coefficients."""
         return ["duration"] if self.memory.whole_history else []
 
     def with_duration(self, features: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-        """Features (B, F), and the length of each history in windows if coefficients need it."""
+        """Features (B, F), with the length of each history in windows appended if it is needed."""
         if not self.memory.whole_history:
             return features
         return np.column_stack([features, (end - start) / self.window])
 
     def check_ages(self, ages: np.ndarray, name: Callable[[int], str]) -> None:
-        """Raise a ValueError, with the name of the first, if ages are beyond the memory."""
+        """Raise a ValueError that names the first age beyond the memory, if there is any."""
         late, early = ages < 0, ages > self.reach
         outside = late | early | ~np.isfinite(ages)
         if not outside.any():
@@ -95,7 +95,7 @@ class MemoryReadout:
         )
 
     def ages_at(self, times: np.ndarray | None, shape: tuple[int, ...] | None) -> np.ndarray:
-        """Ages (Q,) at times relative to now; of arrays of a `shape`, or of a grid, if none."""
+        """Ages (Q,) at relative times; None: those of an array of a `shape`, else of a grid."""
         if times is not None:
             ages = -times
         elif shape is None:
@@ -112,7 +112,7 @@ class MemoryReadout:
         return ages
 
     def own_times(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-        """Times of the rows of a panel that can be read, and where those of each series start."""
+        """Times of the rows of a panel within the memory, and their offsets (B + 1,)."""
         ages = np.repeat(observed_part(panel).end, panel.lengths) - panel.times
         kept = (ages >= 0) & (ages <= self.reach)
         return panel.times[kept], offsets_from(kept)[panel.offsets]
@@ -124,7 +124,7 @@ class MemoryReadout:
         ----------
         coefficients : float64 ndarray of shape (B, D, N)
         ages : float64 ndarray of shape (B, Q)
-            Time before the moment of the coefficients, in the units of `times`.
+            Time before that of the coefficients, in the units of `times`.
         durations : float64 ndarray of shape (B,)
             Lengths of the histories.
         """
@@ -140,7 +140,7 @@ class MemoryReadout:
         """Signal (B, Q, D) at ages (Q,), from features (B, F) that start with coefficients."""
         shape = len(features), n_channels, self.n_coefficients
         coefficients = features[:, : shape[1] * shape[2]].reshape(shape)
-        durations = features[:, -1] * self.window  # of a measure that needs them
+        durations = features[:, -1] * self.window  # used by a measure of the whole history
         return self.read(coefficients, np.tile(ages, (len(features), 1)), durations)
 
     def read_past(
@@ -164,18 +164,18 @@ class MemoryReadout:
         )
         found = np.empty((len(times), coefficients.shape[1]))
         for first in range(0, len(times), CHUNK_TIMES):
-            some = slice(first, first + CHUNK_TIMES)
-            chunk = coefficients[series[some]], ages[some, None], durations[some]
-            found[some] = self.read(*chunk)[:, 0]
+            part = slice(first, first + CHUNK_TIMES)
+            chunk = coefficients[series[part]], ages[part, None], durations[part]
+            found[part] = self.read(*chunk)[:, 0]
         return found
 
     @property
     def of_differences(self) -> MemoryReadout:
-        """The same for coefficients of deviations, which are read without the mean."""
+        """Readout of coefficients of deviations, without the mean."""
         units = self.units._replace(scaler=self.units.scaler.of_differences)
         return replace(self, units=units)
 
     @property
     def forgets(self) -> bool:
-        """Whether a state depends on a bounded part of the past only."""
+        """Whether a state only depends on a bounded part of the past."""
         return math.isfinite(self.memory.context)

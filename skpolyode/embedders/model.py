@@ -39,21 +39,21 @@ class ModelEmbedder(TrainedModel, Embedder):
     model : SequenceModel
         As it was trained, in float32.
     units : Units
-        Those that the model computes in.
+        Units of the model.
     blocks : tuple of str, default=()
-        Names of the model's features that make an embedding, in this order; all if there are none.
-        "std" as the last: coefficients of the standard deviation of the path, which need a `scale`.
+        Names of the model's features in the embedding, in this order; all if there are none. "std"
+        as the last: coefficients of the standard deviation of the path, which need a `scale`.
     past : MemoryReadout or None, default=None
-        Reads the model's "coefficients" back into series, if it has such features.
+        Converts the model's "coefficients" to series, if it has such features.
     recent : MemoryReadout or None, default=None
-        The memory that the dynamics go on from, of a model that forgets; None if a state depends
-        on all observations.
+        The memory from which the dynamics continue, for a model that forgets; None if a state
+        depends on all observations.
     static : StaticEncoder or None, default=None
-        Encodes the static covariates that the model reads.
+        Encodes the static covariates of the model.
     inputs : InputEncoder or None, default=None
-        Encodes the inputs that the model reads.
+        Encodes the inputs of the model.
     scale : VarianceHead or None, default=None
-        Predictive variance, of a model that was asked to learn it.
+        Predictive variance; None if it has not been learned.
     stacking : Combiner or None, default=None
         Combines the model with simple forecasts; None if forecasts are those of the model alone.
     calibration : KnownErrors or None, default=None
@@ -65,7 +65,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         Half widths of intervals around paths, which an embedder only stores. None if they have not
         been learned.
     path_errors : PathErrors or None, default=None
-        Errors of paths between observations, likewise.
+        Errors of paths between observations, also only stored.
 
     Examples
     --------
@@ -100,11 +100,11 @@ class ModelEmbedder(TrainedModel, Embedder):
         return smoother.path_values(self, panel, times, offsets)
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-        """One-step errors (n_obs, D), in the user's units and in those that were expected."""
+        """One-step errors (n_obs, D), in the user's units and in expected standard deviations."""
         return smoother.residuals(self, panel)
 
     def mean_errors(self, panel: Panel) -> np.ndarray:
-        """Mean squared error (B, 1) of each series, over its expected value; 0 if not forecast."""
+        """Mean squared ratio (B, 1) of errors to expected ones, by series; 0 without forecasts."""
         error = self.residuals(panel)[1]
         columns = np.nansum(error**2, axis=1), (~np.isnan(error)).sum(axis=1)
         series, n = series_of_rows(panel), panel.n_series
@@ -125,7 +125,7 @@ class ModelEmbedder(TrainedModel, Embedder):
     ) -> np.ndarray:
         """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`.
 
-        The result of `known` may be given, so that it is not computed again.
+        The result of `known` may be passed to save its computation.
         """
         end, values = panel.end, np.empty((len(times), panel.n_channels))
         if known is None and combine and self.stacking is not None:
@@ -156,8 +156,8 @@ class ModelEmbedder(TrainedModel, Embedder):
     ) -> np.ndarray:
         """Combined forecasts (B, Q, D), from free runs (B, Q, D) and the state of the combiner.
 
-        At times `elapsed` (B, Q) since the start of the series, with responses to inputs (B Q, F)
-        at these times; all in the units of the model.
+        Times `elapsed` (B, Q) count from the start of the series, and responses to inputs (B Q, F)
+        are those at these times; all in the units of the model.
         """
         series = np.repeat(np.arange(len(run)), run.shape[1])
         given = {"run": run.reshape(len(series), -1)}
@@ -176,8 +176,8 @@ class ModelEmbedder(TrainedModel, Embedder):
     ) -> np.ndarray:
         """Free run (B, Q, D) of the model, in standard deviations, from states after the last rows.
 
-        At times `leads` (B, Q) after these, in histories of `durations` (B,); in the user's units.
-        The inputs are those of the panel from there on.
+        The times are `leads` (B, Q) after these rows, and histories have `durations` (B,), in the
+        user's units. Later inputs are those of the panel.
         """
         unit, n_rows = self.units.time_scale, panel.lengths
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (leads, durations))
@@ -198,22 +198,22 @@ class ModelEmbedder(TrainedModel, Embedder):
         counts: np.ndarray,
         **others: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Combined forecasts (Q, D), in standard deviations, from the rows up to an origin each.
+        """Combined forecasts (Q, D), in standard deviations, from the rows up to several origins.
 
         Also returns the size (Q, D) of the errors that simple forecasts expect.
 
         Parameters
         ----------
         panel : Panel
-            Without rows that hold no observation.
+            Panel without empty rows.
         origins : int64 ndarray of shape (O,)
-            Increasing; they count over all rows of the panel.
+            Increasing indices among all rows of the panel.
         times : float64 ndarray of shape (Q,)
-            As the panel counts them.
+            Forecast times, on the clock of the panel, origin by origin.
         counts : int64 ndarray of shape (O,)
-            How many of them are forecast from each origin.
+            Number of times for each origin.
         **others : dict of str to float64 ndarray of shape (Q, D)
-            Further forecasts that are combined, such as "structural" ones.
+            Further forecasts to combine, such as "structural" ones.
         """
         run = self.runs_from(panel, origins, times, counts)
         known, elapsed = self.known_from(panel, origins, times, counts)
@@ -224,7 +224,7 @@ class ModelEmbedder(TrainedModel, Embedder):
     def known_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> tuple[Known, np.ndarray]:
-        """State of the combiner at the origin of each time (Q,), and the times elapsed."""
+        """State of the combiner at the origin of each time (Q,), and the elapsed times."""
         rows, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
         known = take_known(self.stacking.known_at(rows, origins), origin)
         since = (times - panel.times[origins][origin]) / self.units.time_scale
@@ -233,7 +233,7 @@ class ModelEmbedder(TrainedModel, Embedder):
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Free runs (Q, D), in standard deviations, each from an origin; see `forecast_from`."""
+        """Free runs (Q, D), in standard deviations, from several origins; see `forecast_from`."""
         series, end = series_of_rows(panel)[origins], panel.times[origins]
         durations = end - panel.times[panel.offsets[:-1][series]]
         states = self.states_at(panel, origins, self.follower)

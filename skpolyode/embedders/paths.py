@@ -1,8 +1,8 @@
-"""Paths of series: the times at which they are asked for, and those that interpolate.
+"""Paths of series: their query times, and interpolating paths.
 
-An interpolating path holds the first value before a channel's first observation and the last value
-after its last one, whatever happens in between: nothing is extrapolated. All series are handled at
-once; their observations lie one after the other in flat arrays.
+An interpolating path has the first value before a channel's first observation and the last value
+after its last one: nothing is extrapolated. All series are handled at once; their observations are
+one after the other in flat arrays.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from skpolyode.memory.pieces import Pieces
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import last_seen_rows, series_of_rows
 
-_EXACT = 1e-5  # of the largest error of a series
+_EXACT = 1e-5  # error of an exact value, relative to the largest of its series
 
 
 @dataclass(frozen=True)
 class PathQuery:
-    """Q times of series, and the rows that they come after."""
+    """Q times of series, each with the last row up to it."""
 
     seen: Panel  # the series; all rows hold an observation
     times: np.ndarray  # float64 (Q,), not before the first row of their series
@@ -34,7 +34,7 @@ class PathQuery:
 
     @classmethod
     def of(cls, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Self:
-        """Times of the series of a panel; those before the first observation count as its time."""
+        """Query of a panel; times before the first observation are replaced by its time."""
         row = rows_until(panel.times, panel.offsets, times, offsets)
         row = np.maximum(row, panel.offsets[series_index(offsets)])
         return cls(panel, np.maximum(times, panel.times[row]), row)
@@ -57,8 +57,8 @@ class PathQuery:
     def leads(self, unit: float) -> tuple[np.ndarray, np.ndarray]:
         """Times (Q, D) since the last observation of each channel, and to its next one.
 
-        In units of `unit`. A channel that was not observed yet is a unit older than its series;
-        where there is no next observation, it is infinitely far.
+        In units of `unit`. Before its first observation a channel counts as observed one unit
+        before its series; without a next observation the time to it is infinite.
         """
         seen, times = self.seen, self.times[:, None]
         start = seen.start[series_of_rows(seen)[self.row]][:, None] - unit
@@ -67,7 +67,7 @@ class PathQuery:
         return since / unit, until / unit
 
     def keep_observed(self, values: np.ndarray) -> np.ndarray:
-        """Put, in place, the observations where there are any; else values (Q, D) stay."""
+        """Replace values (Q, D), in place, by the observations at the same times."""
         cells = self.seen.values[self.row]
         at_row = self.times == self.seen.times[self.row]
         observed = at_row[:, None] & ~np.isnan(cells)
@@ -78,7 +78,7 @@ class PathQuery:
 def rows_until(
     row_times: np.ndarray, row_offsets: np.ndarray, times: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
-    """Last row up to each time, in its series; where there is none, the row before the first."""
+    """Last row of the series up to each time, or the row before its first one."""
     row = np.empty(len(times), dtype=np.int64)
     for k in range(len(offsets) - 1):
         rows, asked = slice(*row_offsets[k : k + 2]), slice(*offsets[k : k + 2])
@@ -87,16 +87,16 @@ def rows_until(
 
 
 class ChannelRows(NamedTuple):
-    """Observations of the channels that share one mask: all D of them are observed in each row."""
+    """Observations of D channels that share one mask: all are observed in each row."""
 
-    channels: np.ndarray  # int64 (D,): which channels
-    series: np.ndarray  # int64 (P,): which series each row belongs to
+    channels: np.ndarray  # int64 (D,): positions of the channels
+    series: np.ndarray  # int64 (P,): position of the series of each row
     times: np.ndarray  # float64 (P,)
     values: np.ndarray  # float64 (P, D), no NaN
     errors: np.ndarray | None = None  # float64 (P, D), NaN where not known
 
     def kept(self, mask: np.ndarray) -> ChannelRows:
-        """Some of the rows."""
+        """The rows of a mask."""
         columns = (x if x is None else x[mask] for x in self[1:])
         return ChannelRows(self.channels, *columns)
 
@@ -104,8 +104,8 @@ class ChannelRows(NamedTuple):
     def precisions(self) -> np.ndarray | None:
         """Inverse variances (P, D), the largest of each series 1; None without errors.
 
-        An unknown error is replaced by the mean of those of its series. An exact value counts as
-        one with a hundred-thousandth of the largest error, the least that rounding allows.
+        An unknown error is replaced by the mean known error of its series. An exact value gets an
+        error of 1e-5 times the largest one, the least that rounding allows.
         """
         if self.errors is None:
             return None
@@ -172,8 +172,8 @@ def _centred_slopes(gaps: Gaps) -> np.ndarray:
 def _pchip_slopes(gaps: Gaps) -> np.ndarray:
     """Slopes of Fritsch and Butland: monotone where the data are.
 
-    Inside a weighted harmonic mean of the chords, or zero where they differ in sign; at the ends
-    the slope of the parabola through three rows, limited to keep the shape.
+    Between the ends a weighted harmonic mean of the chords, or zero if their signs differ; at the
+    ends the slope of the parabola through three rows, limited to keep the shape.
     """
     d0, d1, h0, h1 = gaps.rise_before, gaps.rise_after, gaps.before, gaps.after
     monotone = d0 * d1 > 0
@@ -191,7 +191,7 @@ def _pchip_slopes(gaps: Gaps) -> np.ndarray:
 def _pchip_end(
     near: np.ndarray, far: np.ndarray, d_near: np.ndarray, d_far: np.ndarray, single: np.ndarray
 ) -> np.ndarray:
-    """Slope at an end of a series, from its two nearest chords; of one chord, where `single`."""
+    """Slope at an end of a series, from its two nearest chords, or from one where `single`."""
     slope = ((2 * near + far) * d_near - near * d_far) / (near + far)
     slope = np.where(slope * d_near <= 0, 0.0, slope)
     steep = (d_near * d_far < 0) & (np.abs(slope) > 3 * np.abs(d_near))
@@ -218,23 +218,23 @@ SLOPES: dict[str, Callable[[Gaps], np.ndarray]] = {
     "pchip": _pchip_slopes,
     "cubic": _natural_slopes,
 }
-"""Slopes (P, D) at the observations, of the paths that are cubics; another path is an entry."""
+"""Functions for the slopes (P, D) at the observations, by the name of a cubic path."""
 
 KINDS = ("constant", "linear", *SLOPES)
-"""Paths through the observations; "centred" is the Hermite path that looks ahead."""
+"""Paths through the observations; "centred" is the Hermite path that is not causal."""
 
 
 def path_pieces(kind: str, rows: ChannelRows, end: np.ndarray) -> tuple[np.ndarray, Pieces]:
-    """Path of each channel as its first value (B, D) and the pieces of what differs from it.
+    """Path of each channel as its first value (B, D) and the pieces of the difference from it.
 
     Parameters
     ----------
     kind : str
         One of :data:`KINDS`.
     rows : ChannelRows
-        Observations; of series without any, the first value is zero.
+        Observations; for series without any, the first value is zero.
     end : float64 ndarray of shape (B,)
-        Time up to which the path of each series goes, not before its last row.
+        End time of the path of each series, not before its last row.
     """
     gaps = _gaps(rows)
     first = np.zeros((len(end), rows.values.shape[1]))

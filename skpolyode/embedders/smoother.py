@@ -1,9 +1,9 @@
 """The path between observations: all channels of series at any times.
 
-Between two observations of a channel a model expects h0(s), and at the second one it is wrong by
-x - h0. A ramp over the time between the two takes that back: the path passes through every
-observation, as the one that a bridging memory holds, before any projection. The path of a filter
-is smoothed instead, by Rauch, Tung and Striebel's recursion.
+Between two observations of a channel a model expects h0(s), and its error at the second one is
+x - h0. A linear ramp between the two corrects it: the path passes through every observation, like
+that of a bridging memory before projection. The path of a filter is smoothed instead, by the
+recursion of Rauch, Tung and Striebel.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from skpolyode.models.contract import State, join, select
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import keep_rows, series_of_rows
 
-HIDDEN_SPACING = 4  # rows from one that is hidden, to judge paths by, to the next
-_PART_ROWS = 64  # of a part of a long series, at least: rounds are few, and wide
+HIDDEN_SPACING = 4  # rows from one hidden row, on which paths are evaluated, to the next
+_PART_ROWS = 64  # least rows per part of a long series: few steps for many parts
 
 
 def path_values(
@@ -35,8 +35,8 @@ def path_values(
     """Values (Q, D) of the learned path, bridged to the observations; forecasts after them.
 
     The path of a filter does not pass through observations, but as near to them as their noise
-    allows. Where no observation of the channel follows, forecasts are stacked, as after the end of
-    a series: that is continuous at the last observation.
+    suggests. Where no observation of the channel follows, forecasts are combined, as after the end
+    of a series: the path is continuous at the last observation.
     """
     asked, filtered = PathQuery.of(panel, times, offsets), shares(embedder, panel)
     look = None if filtered is None else lambda state: state["z"][:, embedder.follower.signals]
@@ -46,7 +46,7 @@ def path_values(
 def path_of(
     embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares | None
 ) -> np.ndarray:
-    """As `path_values`, from what was expected of the series; a filter looked at its signals."""
+    """As `path_values`, from the expectations; for a filter, `expected.looked` are its signals."""
     seen, scaler, stacking = asked.seen, embedder.units.scaler, embedder.stacking
     if filtered is not None:
         expected = _without_wall(embedder, asked, expected, filtered)
@@ -55,7 +55,7 @@ def path_of(
     signal = expected.signal + bridges(asked, rise, filtered)
     if embedder.waves is not None:
         through = x
-        if filtered is not None:  # its last signals, where forecasts begin
+        if filtered is not None:  # its last signals, from which forecasts start
             is_last = PathQuery(seen, seen.times, np.arange(len(x))).following < 0
             through = np.where(is_last, expected.mean + filtered.share * rise, np.nan)
         signal += np.nan_to_num(embedder.waves * (bridged_waves(embedder, asked, through) - signal))
@@ -65,20 +65,20 @@ def path_of(
         series, known = series_of_rows(seen)[asked.row], embedder.known(seen)
         elapsed = embedder.elapsed(seen, asked.times, series)
         for start in range(0, len(place), CHUNK_TIMES):
-            some = place[start : start + CHUNK_TIMES]
-            driven = embedder.responses(seen, elapsed[some], series[some])
-            run, of_series = {"run": signal[some]}, take_known(known, series[some])
-            stacked = stacking.combine(run, of_series, elapsed[some], driven)
-            signal[some] = np.where(is_open[some], stacked, signal[some])
+            part = place[start : start + CHUNK_TIMES]
+            driven = embedder.responses(seen, elapsed[part], series[part])
+            run, of_series = {"run": signal[part]}, take_known(known, series[part])
+            stacked = stacking.combine(run, of_series, elapsed[part], driven)
+            signal[part] = np.where(is_open[part], stacked, signal[part])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)
 
 
 def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    """One-step errors (n_obs, D), in the user's units and in those that were expected.
+    """One-step errors (n_obs, D), in the user's units and in expected standard deviations.
 
-    NaN where there is no observation, and in the first row of a series. A model that does not know
-    how large its errors are expects standard deviations of the channels.
+    NaN where there is no observation, and in the first row of a series. For a model without a
+    variance, the expected deviations are those of the channels.
     """
     scaler, expected = embedder.units.scaler, follow(embedder, panel)
     error = scaler.transform(panel.values) - expected.mean
@@ -90,11 +90,11 @@ def residuals(embedder: TrainedModel, panel: Panel) -> tuple[np.ndarray, np.ndar
 def hide_rows(
     panel: Panel, first: np.ndarray | int
 ) -> tuple[np.ndarray, Panel, np.ndarray, np.ndarray, np.ndarray]:
-    """Hide every fourth row inside of series, from their row `first` on.
+    """Hide every fourth row inside series, from their row `first` on.
 
-    The first and the last row of a series are kept: what lies outside of them is no gap. Returns a
-    mask (P,) of the hidden rows, a panel of the others, and of the hidden ones the times (Q,), the
-    offsets (B + 1,) and the values (Q, D).
+    The first and the last row of a series are kept, so that only gaps result. Returns a mask (P,)
+    of the hidden rows, a panel of the others, and the times (Q,), offsets (B + 1,) and values
+    (Q, D) of the hidden rows.
     """
     series = series_of_rows(panel)
     place = np.arange(panel.n_observations) - panel.offsets[series]
@@ -109,7 +109,7 @@ class Shares(NamedTuple):
     """Gains of a filter and of its smoother, at rows (P, D)."""
 
     share: np.ndarray  # Kalman gains K: shares of innovations
-    lost: np.ndarray  # 1 - G: share of a correction that is not carried back to the one before
+    lost: np.ndarray  # 1 - G: share of a correction that is not carried back
     # Where errors are known: variances (P, D) of the noise, of the signal after each observation,
     # and of the signal given all observations; NaN where not observed.
     variances: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -119,9 +119,9 @@ def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) 
     """Corrections (Q, D) that lead paths to the next observations of their channels.
 
     `rise` (P, D) is the innovation of each observation, zero where there is none. Before the first
-    observation of a channel all of its path is shifted. A filter takes over a share K of each
-    innovation, and its path is the smoothed one: each correction is carried back beyond the
-    observation before, but for a share that is lost.
+    observation of a channel its path is shifted. A filter uses a share K of each innovation, and
+    its path is smoothed: each correction is carried back beyond the previous observation, except
+    for the share `lost`.
     """
     seen, before, after = asked.seen, asked.before, asked.following
     at = np.maximum(after, 0)
@@ -138,10 +138,10 @@ def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) 
 
 
 def bridged_waves(embedder: TrainedModel, asked: PathQuery, through: np.ndarray) -> np.ndarray:
-    """Waves (Q, D) that lead through signals at rows (P, D), all in standard deviations.
+    """Waves (Q, D) through signals at rows (P, D), all in standard deviations.
 
-    The error of a wave at the observations of its channel is subtracted, on lines between them;
-    where the signal is NaN, it counts as 0. NaN where there is no wave, or no later observation.
+    The error of a wave at the observations is interpolated linearly and subtracted; where the
+    signal is NaN, the error is 0. NaN where there is no wave, or no later observation.
     """
     wave, at_rows = waves_at(asked, embedder.units.scaler)
     off, passed = np.nan_to_num(through - at_rows), bridges(asked, np.ones(at_rows.shape))
@@ -153,8 +153,8 @@ def bridged_waves(embedder: TrainedModel, asked: PathQuery, through: np.ndarray)
 def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray:
     """Smoothed corrections (P, D) of the forecasts at rows, from all observations from there on.
 
-    Rauch, Tung and Striebel's recursion ``s_i = K_i e_i + G_k s_k`` from each observation k of a
-    channel to the one before.
+    The recursion of Rauch, Tung and Striebel, ``s_i = K_i e_i + G_k s_k``, from each observation k
+    of a channel to the previous one i.
     """
     result, observed = rise.copy(), ~np.isnan(panel.values)
     stop, lengths = panel.offsets[1:], panel.lengths
@@ -196,8 +196,8 @@ def _without_wall(
 ) -> Expected:
     """Expectations without the pull of the wall, where an observation follows.
 
-    A smoother takes any change after an observation for knowledge of the dynamics. The pull only
-    bounds free runs, and would bend paths wherever a run starts outside of the wall.
+    A smoother takes any change after an observation as part of the dynamics. The pull only bounds
+    free runs, and would bend paths wherever a run starts outside the wall.
     """
     seen, model, unit = asked.seen, embedder.follower, embedder.units.time_scale
     wall, pull, after = model.field.wall, model.field.pull, expected.looked
@@ -227,22 +227,22 @@ Look = Callable[[State], torch.Tensor]
 class Expected(NamedTuple):
     """Expectations of a model, in standard deviations."""
 
-    signal: np.ndarray  # float64 (Q, D), at the times asked for
+    signal: np.ndarray  # float64 (Q, D), at the query times
     mean: np.ndarray  # float64 (P, D), just before each row
-    log_scale: np.ndarray | None  # float64 (P, D), of the errors there, of a model that knows it
-    looked: np.ndarray | None  # (P, ...): what `look` makes of the state after each row
+    log_scale: np.ndarray | None  # float64 (P, D), of the errors there, or None
+    looked: np.ndarray | None  # (P, ...): results of `look` for the state after each row
 
 
 def follow(
     embedder: TrainedModel, seen: Panel, asked: PathQuery | None = None, look: Look | None = None
 ) -> Expected:
-    """Run a model through series: its expectations at rows, and at times between them.
+    """Run a model through series: its expectations at rows, and at the times `asked`, if any.
 
-    All rows of the panel hold an observation; without `asked`, there are no times between them.
-    `look` makes an array (n, ...) of the states (n,) after rows, which is returned as well.
+    All rows of the panel hold an observation. `look` maps the states (n,) after rows to an array
+    (n, ...), which is returned as well.
 
-    Long series are cut, and the parts run side by side, each after a warm-up. Where one part ends
-    and the next begins the states must agree; if they do not, warm-ups are made twice as long.
+    Long series are cut, and the parts run in parallel, each after a warm-up. Where one part ends
+    and the next begins the states must agree; otherwise the warm-ups are doubled.
     """
     asked = asked or PathQuery(seen, np.empty(0), np.empty(0, dtype=np.int64))
     model, unit = embedder.follower, embedder.units.time_scale
@@ -278,10 +278,10 @@ def _follow_parts(
     look: Look | None,
     chunk: slice,
 ) -> tuple[Expected, State, State]:
-    """Expectations at the rows of some parts, and at the times that come after them.
+    """Expectations at the rows of a chunk of parts, and at the times after these rows.
 
-    `gap` (P,) is the time from each row to the next one; `row` (Q,) does not fall. Returns the
-    states after the last rows of the warm-ups and of the parts as well.
+    `gap` (P,) is the time from each row to the next one; `row` (Q,) is sorted. Also returns the
+    states after the last rows of the warm-ups and of the parts.
     """
     panel, kept = parts.rows(chunk)
     first, stop = parts.bounds[[chunk.start, chunk.stop]]
@@ -323,11 +323,11 @@ def _asked_ahead(panel: Panel, row: np.ndarray, since: np.ndarray) -> np.ndarray
 def _behind_knots(
     data: Packed, rows: torch.Tensor, gap: torch.Tensor, at: torch.Tensor, since: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Last packed row up to each time (Q,), knots of inputs included.
+    """Last packed row up to each time (Q,), including knots of inputs.
 
     `rows` (n,) are those of observations, followed by gaps (n,); each time is `since` (Q,) after
-    the observation `at` (Q,). Returns the gaps after all packed rows, and of each time its last row
-    and the time since.
+    the observation `at` (Q,). Returns the gaps after all packed rows, and for each time its last
+    row and the time since.
     """
     row, left = rows[at], gap[at]
     while True:
@@ -350,13 +350,13 @@ def _signal_after(
     row: torch.Tensor,
     since: torch.Tensor,
 ) -> torch.Tensor:
-    """Expected signals (Q, D) at times `since` (Q,) after the states at some rows."""
+    """Expected signals (Q, D) at times `since` (Q,) after the states of the rows `row` (Q,)."""
     signal = model.predict(state).mean[row]
     later = (since > 0).nonzero()[:, 0]
-    # Intervals of about the same length together: none is padded to a much longer one.
+    # Sorted by length, so that no interval is padded to a much longer one.
     later = later[gap[row[later]].argsort(stable=True)]
-    for some in later.split(CHUNK_TIMES) if len(later) else ():
-        rows, index = row[some].unique(return_inverse=True)
-        found = model.between(select(state, rows), index, since[some], gap[rows], elapsed[rows])
-        signal[some] = found.mean
+    for part in later.split(CHUNK_TIMES) if len(later) else ():
+        rows, index = row[part].unique(return_inverse=True)
+        found = model.between(select(state, rows), index, since[part], gap[rows], elapsed[rows])
+        signal[part] = found.mean
     return signal

@@ -37,7 +37,7 @@ _NO_CATEGORY = FaultKind(
     "static covariates that are neither numbers nor categories",
     "give a number, a datetime or a text for each series, or one column for each item",
 )
-_MANY = 20  # so many series with as many values of a covariate: its values are ids
+_MANY = 20  # from this many series on, a covariate with a different value in each is an id
 _NUMBERS = "numbers"
 _TIMES = ("datetime64", "datetime", "date", "period", "timedelta64", "timedelta")
 
@@ -46,18 +46,18 @@ _TIMES = ("datetime64", "datetime", "date", "period", "timedelta64", "timedelta"
 class StaticEncoder(NamedTuple):
     """Numbers in standard deviations from their mean, everything else as indicators.
 
-    Datetimes and timedeltas are numbers of days. A missing number is the mean; a missing or unknown
-    category has no indicator set.
+    Datetimes and timedeltas are numbers of days. A missing number is replaced by the mean; for a
+    missing or unknown category all indicators are 0.
     """
 
     scaler: ChannelScaler
     numeric: list[str]
     categories: dict[str, list]
-    times: dict[str, str]  # kind, such as "datetimes", of the numeric ones that were no numbers
+    times: dict[str, str]  # type, such as "datetimes", of numeric covariates that are not numbers
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> StaticEncoder:
-        """Encoder of the covariates of training."""
+        """Encoder of training covariates."""
         read = {name: _as_numbers(frame[name]) for name in frame}
         numeric = [name for name in frame if read[name] is not None]
         categories = {name: _categories(frame[name]) for name in frame if read[name] is None}
@@ -69,7 +69,7 @@ class StaticEncoder(NamedTuple):
 
     @classmethod
     def of_panel(cls, panel: Panel) -> StaticEncoder | None:
-        """Encoder of the covariates of a panel; None if it has none that say anything."""
+        """Encoder of the covariates of a panel; None if it has none with known values."""
         static = None if panel.static is None else cls.of(panel.static)
         return static if static is not None and static.n_features else None
 
@@ -80,7 +80,7 @@ class StaticEncoder(NamedTuple):
         for name, categories in self.categories.items():
             for category in categories:
                 new = f"{name}_{category}"
-                while new in names:  # "sex" of "f", beside a covariate "sex_f"
+                while new in names:  # "sex" with the value "f", besides a covariate "sex_f"
                     new += "_"
                 names[new] = None
         return list(names)
@@ -108,7 +108,7 @@ class StaticEncoder(NamedTuple):
         return np.concatenate(columns, axis=1)
 
     def warn_of_unknown(self, panel: Panel) -> None:
-        """Warn of covariates whose values in the panel are all categories that fit did not have."""
+        """Warn of covariates whose values in the panel are all unknown categories."""
         for name, known in self.categories.items():
             if panel.static is None or name not in panel.static:
                 return  # `transform` refuses such panels
@@ -123,7 +123,7 @@ class StaticEncoder(NamedTuple):
 
 
 def n_features_of(encoder: StaticEncoder | None) -> int:
-    """How many features static covariates have; none without an encoder."""
+    """Number of features of static covariates; 0 without an encoder."""
     return 0 if encoder is None else encoder.n_features
 
 
@@ -135,9 +135,9 @@ class StaticEmbedder(Embedder):
     Parameters
     ----------
     units : Units
-        Not used by its features.
+        Not used by the features.
     static : StaticEncoder
-        Of the covariates of training.
+        Encoder of training covariates.
     """
 
     units: Units
@@ -180,12 +180,12 @@ def _as_numbers(column: pd.Series) -> tuple[np.ndarray, str] | None:
 def _indicators(column: pd.Series, known: list) -> np.ndarray:
     """Indicators (B, K) of the known categories of each series, 1 or 0."""
     cells = column.to_numpy(dtype=object)
-    cells = np.where(pd.isna(cells), None, cells)  # pandas' NA would not say whether it is equal
+    cells = np.where(pd.isna(cells), None, cells)  # comparison with pandas' NA is NA
     return (cells[:, None] == np.array(known, dtype=object)).astype(np.float64)
 
 
 def _check_types(frame: pd.DataFrame, categories: dict[str, list]) -> None:
-    """Raise one error for all categories of types that fit did not see, as none would be known."""
+    """Raise one error for all categories of types unknown to fit, which would match none."""
     faults = Faults("X", frame.index.to_numpy())
     for name, known in categories.items():
         column, types = frame[name].astype(object), _types(known)
@@ -199,7 +199,7 @@ def _check_types(frame: pd.DataFrame, categories: dict[str, list]) -> None:
 
 
 def _types(categories: Iterable[object]) -> set[type]:
-    """Types of some categories, up to those whose equal values are equal categories."""
+    """Types of categories; types whose values can be equal, such as int and float, count as one."""
     groups = {str: str, Number: Number, np.bool_: Number}
     return {
         next((same for base, same in groups.items() if issubclass(kind, base)), kind)
@@ -208,7 +208,7 @@ def _types(categories: Iterable[object]) -> set[type]:
 
 
 def _categories(column: pd.Series) -> list:
-    """The distinct values of a covariate; warns if every series has another one, as ids have."""
+    """The distinct values of a covariate; warns if they are as many as series, like ids."""
     try:
         known = sorted(column.dropna().unique(), key=str)
     except TypeError:  # not hashable
@@ -235,7 +235,7 @@ def _is_hashable(content: object) -> bool:
 
 
 def _numbers(frame: pd.DataFrame, kinds: dict[str, str]) -> np.ndarray:
-    """Covariates (B, S) of some kinds as numbers; one error for all that are of another kind."""
+    """Covariates (B, S) as numbers; one error for all whose type is not that in `kinds`."""
     faults, columns = Faults("X", frame.index.to_numpy()), []
     for name, kind in kinds.items():
         column = frame[name]

@@ -29,7 +29,7 @@ STATISTICS = (
     "max_gap",
 )
 WEIGHTED = ("weighted_mean",)
-"""Where errors of observations are known: the mean by their inverse variances."""
+"""With known errors of observations: the mean weighted by inverse variances."""
 
 _LEVELS = ("mean", "min", "max", "first", "last")
 _GAPS = ("mean_gap", "max_gap")
@@ -43,9 +43,9 @@ class SummaryEmbedder(Embedder):
     Parameters
     ----------
     units : Units
-        Their means stand in for values never observed.
+        Their means replace values never observed.
     weighs : bool, default=False
-        Whether there are :data:`WEIGHTED` statistics as well.
+        Whether to include the :data:`WEIGHTED` statistics.
 
     Examples
     --------
@@ -85,10 +85,10 @@ class SummaryEmbedder(Embedder):
 def _channel_statistics(
     rows: ChannelRows, scale: np.ndarray, lengths: np.ndarray, duration: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Series that have the channels (b,), and the statistics of these (b, D, S)."""
+    """Series that observe the channels (b,), and their statistics (b, D, S)."""
     first = np.flatnonzero(np.append(True, rows.series[1:] != rows.series[:-1]))
     members, count = rows.series[first], np.diff(np.append(first, len(rows.series)))
-    place = np.repeat(np.arange(len(members)), count)  # of each row among the members
+    place = np.repeat(np.arange(len(members)), count)  # member of each row
     size = scale[rows.channels]
     x = rows.values / size  # squares of any finite value stay finite
 

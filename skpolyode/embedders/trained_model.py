@@ -28,48 +28,48 @@ from skpolyode.saving.codec import register_as
 from skpolyode.threads import one_thread
 
 _DERIVED = ("exact", "follower")
-_PART_ROWS = 256  # of a part of a long series, behind which a warm-up of a context costs little
-_WHOLE_ROWS = 4096  # up to which a pass over whole series takes less time than over their parts
-_SAME_STATE = 1e-9  # standard deviations by which states may differ where parts meet
+_PART_ROWS = 256  # per part of a long series, so that a warm-up of one context costs little
+_WHOLE_ROWS = 4096  # up to this many rows a pass over whole series is faster than over parts
+_SAME_STATE = 1e-9  # tolerated difference of states where parts meet, in standard deviations
 
 
 Known = dict[str, np.ndarray]
-"""What a combiner knows of n series: arrays (n, ...) by name. Nobody else looks inside."""
+"""State of a combiner for n series: arrays (n, ...) by name, which only the combiner reads."""
 
 
 def take_known(known: Known, series: Any) -> Known:
-    """What is known of some of the series, by an index or a mask."""
+    """State of a combiner for the series of an index or a mask."""
     return {name: part[series] for name, part in known.items()}
 
 
 class Combiner(Protocol):
-    """Combines forecasts of a model with those that it makes from what it knows of each series.
+    """Combines forecasts of a model with those from its state for each series.
 
     Values are in standard deviations from the mean of their channel, times `elapsed` since the
     first observation of a series, in units of the model. `driven` (n, F) are responses to inputs,
-    with F = 0 if there are none. Rows are as of `Standardised`, NaN where nothing was observed.
-    What is known of a series follows from its rows alone, row by row in a stream as from all of
-    them at once. Arrays keep their shapes and types, but for n.
+    with F = 0 if there are none. Rows are as in `Standardised`, NaN where nothing was observed.
+    The state for a series only depends on its rows; updates row by row, in a stream, give the same
+    as all rows at once. Arrays keep their types and, except for n, their shapes.
     """
 
     reads_inputs: bool
-    """Whether responses to inputs make a difference."""
+    """Whether results depend on responses to inputs."""
 
     def start(self, n_series: int, n_channels: int) -> Known:
-        """What is known of series that have not been observed."""
+        """State for series that have not been observed."""
 
     def known_at(self, rows: Standardised, asked: np.ndarray) -> Known:
-        """What is known of series up to some of their rows, positions (n,) that are included."""
+        """States for series up to and including the rows at positions `asked` (n,)."""
 
     def updated(self, known: Known, rows: Standardised) -> Known:
-        """What is known after one more row of each series."""
+        """State after one more row of each series."""
 
     def combine(
         self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Forecasts (n, D) at times `elapsed` (n,), from what is known and from what is `given`.
+        """Forecasts (n, D) at times `elapsed` (n,), from the state `known` and `given` forecasts.
 
-        These are other forecasts (n, D) by name: "run", the free run of the model, always is one.
+        The latter are arrays (n, D) by name and always include "run", the free run of the model.
         """
 
     def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ register_as(Late, lambda late: late.learned)
 
 
 def agree(one: State, other: State) -> bool:
-    """Whether states are the same, up to the effect of a shorter warm-up."""
+    """Whether states are equal, up to the effect of a shorter warm-up."""
     return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)
 
 
@@ -142,7 +142,7 @@ class TrainedModel:
 
     @cached_property
     def exact(self) -> SequenceModel:
-        """The model in float64, for everything but training."""
+        """The model in float64, for everything except training."""
         is_exact = next(self.model.parameters()).dtype == torch.float64
         if is_exact and not self.model.training:
             return self.model
@@ -150,7 +150,7 @@ class TrainedModel:
 
     @cached_property
     def follower(self) -> SequenceModel:
-        """The same without a memory of the whole history, which paths and forecasts do not need."""
+        """As `exact`, without a memory of the whole history: for paths and forecasts."""
         if self.exact.history is None:
             return self.exact
         model = copy.copy(self.exact)  # its weights are the same
@@ -164,11 +164,11 @@ class TrainedModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
     def to(self, device: str) -> Self:
-        """The same on another device; the model itself is moved."""
+        """The embedder on another device; the model is moved in place."""
         for name in _DERIVED:
             self.__dict__.pop(name, None)
         self.model.to(device)
@@ -177,26 +177,26 @@ class TrainedModel:
         return self
 
     def with_own_model(self) -> Self:
-        """The same with a copy of the model, which may be trained, and without waves in paths."""
+        """The embedder with a copy of the model, to be trained, and without waves in paths."""
         return replace(self, model=copy.deepcopy(self.model), waves=None)
 
     def without_gain(self) -> Self:
-        """The same, taking observations whole, in float64; the two models share their weights."""
+        """The embedder with exact observations, in float64; the models share their weights."""
         weights = [*self.exact.parameters(), *self.exact.buffers()]
         model = copy.deepcopy(self.exact, {id(part): part for part in weights})
         model.gain = None
         return replace(self, model=model)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what follows from the rest."""
+        """Leave out attributes that are derived from the others."""
         return {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
 
     def pack(
         self, panel: Panel, dtype: torch.dtype = torch.float64, ahead: np.ndarray | float = 0.0
     ) -> Packed:
-        """Series of a panel as models read them.
+        """Series of a panel, packed for models.
 
-        Inputs are packed up to a time `ahead` (B,) of the last rows, in units of the model.
+        Inputs are packed up to a time `ahead` (B,) after the last rows, in units of the model.
         """
         values = self.units.scaler.read(panel.values)
         static = None if self.static is None else self.static.transform(panel)
@@ -215,9 +215,9 @@ class TrainedModel:
         return self.model.prepared(packed.to(self.device, dtype))
 
     def standardised(self, panel: Panel) -> Standardised:
-        """Rows of a panel in the units of the model, for a combiner and to be forecast.
+        """Rows of a panel in the units of the model, for a combiner and as targets of forecasts.
 
-        All of them hold an observation; those that are mostly noise are left out.
+        All rows of the panel hold an observation; cells that are mostly noise become NaN.
         """
         series = series_of_rows(panel)
         values = self.units.scaler.read(panel.values)
@@ -229,7 +229,7 @@ class TrainedModel:
 
     @property
     def n_responses(self) -> int:
-        """Responses to inputs that a combiner sees: where it reads inputs, or may."""
+        """Number of responses to inputs for a combiner; 0 if it reads none or there are none."""
         if self.inputs is None:
             return 0
         are_read = self.stacking is None or self.stacking.reads_inputs
@@ -246,10 +246,10 @@ class TrainedModel:
         series: np.ndarray,
         known: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Responses (Q, F) to inputs, for a combiner; F = 0 if it sees no inputs.
+        """Responses (Q, F) to inputs, for a combiner; F is `n_responses`.
 
-        At times `elapsed` (Q,) since the first rows, in units of the model, of the `series` (Q,),
-        which rise. They may be `known` (B, F) at the first rows.
+        Times `elapsed` (Q,) count from the first rows of the `series` (Q,), which are sorted, in
+        units of the model. `known` (B, F) are responses at the first rows, if given.
         """
         if not self.n_responses:
             return np.empty((len(elapsed), 0))
@@ -263,12 +263,12 @@ class TrainedModel:
         return np.where(errors > 1.0, np.nan, values)
 
     def known(self, panel: Panel) -> Known:
-        """What the combiner knows of each series."""
+        """State of the combiner for each series."""
         return self.stacking.known_at(self.standardised(panel), panel.offsets[1:] - 1)
 
     def states(self, panel: Panel) -> State:
         """State of the model at the last observation of each series."""
-        # The comparison makes both models here: threads would each make their own.
+        # The comparison creates both models here: otherwise each thread would create them.
         has_history = self.exact is not self.follower
         embed = self._states_with_history if has_history else self.recent_states
         return join(map_chunks(embed, panel))
@@ -276,12 +276,12 @@ class TrainedModel:
     def recent_states(self, panel: Panel) -> State:
         """States of a few series, without a memory of the whole history.
 
-        Of long series only the recent part is run through, if twice the time and twice the rows
-        make no difference. As a rule they make none, as the memory forgets and each observation
-        resets the dynamics; badly trained dynamics, or those in a long gap, may carry on more.
+        For long series the model only runs through the recent part, which is doubled in time and
+        rows until the states do not change. Mostly one doubling is enough, since the memory forgets
+        and each observation resets the dynamics; badly trained dynamics or long gaps need more.
         """
         states = None
-        # A channel that training never saw is never reset: its state comes from the start.
+        # A channel never observed in training is never reset: its state depends on the start.
         forgets = self.recent is not None and self.units.scaler.observed is None
         reach = self.recent.context if forgets else math.inf
         n_rows = np.zeros(panel.n_series, dtype=np.int64)
@@ -307,11 +307,11 @@ class TrainedModel:
             return self.exact.embed(self.pack(panel))
 
     def _states_in_parts(self, panel: Panel, reach: float) -> State | None:
-        """States of long series, from parts of them that run side by side.
+        """States of long series, from parts that run in parallel.
 
-        The dynamics depend on a recent past only, which is the warm-up of each part, of length
-        `reach`. Memories are linear: that of the whole history is the sum of what each part has
-        added, moved on to the end. None if some warm-up was too short.
+        The dynamics only depend on the recent past, so each part has a warm-up of length `reach`.
+        Memories are linear: that of the whole history is the sum of the contributions of all parts,
+        propagated to the end. None if a warm-up was too short.
         """
         parts, past = cut(panel, reach, _PART_ROWS), self.past
         border = np.maximum(parts.bounds[:-1] - 1, parts.start)  # the last row of each warm-up
@@ -336,18 +336,18 @@ class TrainedModel:
         return state | {"history": total.index_add_(0, torch.from_numpy(series), history)}
 
     def states_at(self, panel: Panel, rows: np.ndarray, model: SequenceModel) -> State:
-        """States of a model, `exact` or `follower`, after some rows: one run over their series.
+        """States of a model, `exact` or `follower`, after the given rows, from one run.
 
         Parameters
         ----------
         panel : Panel
-            Without rows that hold no observation.
+            Panel without empty rows.
         rows : int64 ndarray of shape (n,)
-            Increasing; they count over all series of the panel.
+            Increasing indices among all rows of the panel.
         model : SequenceModel
         """
         data = self.pack(panel)
-        place = data.observations[torch.from_numpy(rows)]  # packed rows of these
+        place = data.observations[torch.from_numpy(rows)]  # their packed rows
         wanted = torch.full((len(data),), -1, device=self.device)
         wanted[place] = torch.arange(len(rows), device=self.device)
         found, states = [], []
@@ -360,18 +360,18 @@ class TrainedModel:
         return select(join(states), torch.cat(found).argsort())
 
     def coefficients_of(self, states: State) -> np.ndarray:
-        """Coefficients (B, D, N) in states of the model."""
+        """Coefficients (B, D, N) of states of the model."""
         return self._blocks(states)["coefficients"].cpu().numpy()
 
     def features_of(self, states: State) -> np.ndarray:
-        """Features (B, F) in states of the model: without the duration and standard deviations."""
+        """Features (B, F) of states of the model, without duration and standard deviations."""
         with torch.no_grad():
             blocks = self._blocks(states)
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
 
     def _blocks(self, states: State) -> dict[str, torch.Tensor]:
-        """Features in states; those of channels that training never saw are zero, their mean."""
+        """Features of states; 0, the mean, in channels never observed in training."""
         blocks, observed = self.exact.features(states), self.units.scaler.observed
         if observed is None:
             return blocks

@@ -1,4 +1,4 @@
-"""Predictive variance: of the path between observations, ahead, and a memory of it."""
+"""Predictive variance of paths between observations and of forecasts, and a memory of it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from skpolyode.training.variance import Hidden, learn_variance
 _Embedder = TypeVar("_Embedder", bound=TrainedModel)
 
 
-_N_HIDDEN = 6000  # rows; where one pass hides fewer, others are hidden in a further one
-_N_NODES = 12  # times in each gap at which a memory takes the standard deviation, as a line
-# Standard deviations that an innovation is cut off at: the square of its square is a number.
+_N_HIDDEN = 6000  # rows; if one pass hides fewer, further passes hide others
+_N_NODES = 12  # nodes in each gap, between which a memory takes the standard deviation as linear
+# Standard deviations at which an innovation is clipped, so that its fourth power is finite.
 _FARTHEST = np.sqrt(np.sqrt(np.finfo(np.float32).max))
 
 
@@ -59,11 +59,11 @@ def with_variance(
 def _hide(
     embedder: TrainedModel, panel: Panel, path: np.ndarray, packed: torch.Tensor, first: np.ndarray
 ) -> Hidden:
-    """Hide rows inside of series, and compare them with the smoothed paths of the others.
+    """Hide rows inside series, and compare them with the smoothed paths of the others.
 
     All rows of the panel hold an observation. `path` (P, D) is the path through all of them,
-    `packed` (P,) their packed rows, and `first` (B,) the row of each series that is hidden first,
-    modulo the spacing.
+    `packed` (P,) their packed rows, and `first` (B,) the first hidden row of each series, modulo
+    the spacing.
     """
     hidden, known, *at, truth = hide_rows(panel, first)
     asked, scaler = PathQuery.of(known, *at), embedder.units.scaler
@@ -99,7 +99,7 @@ def _gap(
     unsettled, variances = np.zeros((*since.shape, 2)), np.full((4, *since.shape), np.nan)
     if filtered is not None:
         # A correction reaches a row through all later observations of a channel, each of which
-        # carries a share back. The square of the product of these shares is missing at the row.
+        # carries a share back. The row lacks the square of the product of these shares.
         kept = np.maximum(1.0 - filtered.lost, np.finfo(np.float64).eps)
         kept[np.isnan(seen.values)] = 1.0
         sums = np.cumsum(2 * np.log(kept), axis=0)
@@ -115,7 +115,7 @@ def _gap(
                 np.where(known, np.take_along_axis(x, row, axis=0), np.nan) for x, row in columns
             ]
     times = (torch.from_numpy(x).to(embedder.device) for x in (since, length))
-    others = innovation, unsettled, *variances  # of the floor, the two ends, the noise
+    others = innovation, unsettled, *variances  # variances: of the floor, the two ends, the noise
     return Gap(*times, *(torch.from_numpy(x).to(embedder.device, torch.float32) for x in others))
 
 
@@ -127,10 +127,10 @@ def path_std(
     Parameters
     ----------
     embedder : TrainedModel
-        With a scale.
+        Embedder with a variance head `scale`.
     panel : Panel
     times : float64 ndarray of shape (Q,)
-        Of all series, one after the other.
+        Times of all series, one after the other.
     offsets : int64 ndarray of shape (B + 1,)
         Where the times of each series start.
     """
@@ -139,7 +139,7 @@ def path_std(
     with torch.no_grad():
         expected = follow(embedder, panel, look=lambda state: head(state["z"].float()))
         gap = _gap(embedder, asked, expected, shares(embedder, panel))
-        # Before its first observation a series is as unknown as a forecast that far ahead.
+        # Before its first observation the variance is that of a forecast of the same lead.
         early = ((asked.times - times) / unit)[:, None]
         looked = expected.looked[asked.row]
         terms, since = (torch.from_numpy(x).to(embedder.device) for x in (looked, early))
@@ -150,23 +150,23 @@ def path_std(
 
 
 def roots(variance: torch.Tensor) -> np.ndarray:
-    """Standard deviations; rounding leaves no variance below zero."""
+    """Standard deviations; variances below zero, from rounding, count as zero."""
     return variance.clamp(min=0.0).sqrt().double().cpu().numpy()
 
 
 def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
     """Coefficients (B, D, N) of the standard deviation of the remembered path, at the last rows.
 
-    The memory is that of the path itself. It follows lines between a few moments of each gap,
-    through the root of the sum of two squares: the standard deviation of the signal around the
-    path, and the difference between the path and its coefficients. Before a series begins the value
-    is that at its start.
+    The memory is like that of the path. It follows lines between a few nodes in each gap, through
+    the root of the sum of two squares: the standard deviation of the signal around the path, and
+    the difference between the path and its reconstruction. Before a series begins the value is that
+    at its start.
     """
     past, n_nodes, found = embedder.past, _N_NODES, []
     units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)
-    # Close to the ends of a gap, where the standard deviation rises most.
+    # Denser near the ends of a gap, where the standard deviation changes fastest.
     nodes = (1 - np.cos(np.pi * np.arange(n_nodes) / n_nodes)) / 2
-    # A chunk has as many times as nodes in the gaps behind its rows.
+    # A chunk has as many times as nodes in the gaps after its rows.
     for part in series_chunks(panel.lengths, CHUNK_ROWS // n_nodes):
         chunk = panel[part]
         gap = np.diff(chunk.times, append=0.0)

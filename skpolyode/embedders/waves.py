@@ -1,7 +1,7 @@
-"""Waves: a periodic fit to each series, with a period that all of its channels share.
+"""Waves: periodic fits to single series, with a period that all channels of a series share.
 
-If a series nearly repeats itself and is sampled sparsely, a few of its turns fill a gap better than
-learned dynamics do. No single period is chosen: waves of all likely periods, with any number of
+If a series is nearly periodic and sampled sparsely, a few of its cycles fill a gap better than
+learned dynamics. No single period is chosen: waves of all likely periods, with any number of
 harmonics, are weighted by the Bayesian information criterion (G. L. Bretthorst, "Bayesian spectrum
 analysis and parameter estimation", 1988).
 """
@@ -14,25 +14,25 @@ from skpolyode.embedders.batching import CHUNK_TIMES
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.panel.units import ChannelScaler
 
-_HARMONICS = 4  # at most
-_SPARE = 3  # values of a channel beyond the coefficients of its wave, at least
-_FEWEST = 3 + _SPARE  # values of a channel that has a wave
-_MOST_ROWS = 400  # that are searched together: the cost rises with their square
-_PER_TURN = 4  # frequencies that are tried in each further turn over the series
-_N_LIKELY, _N_CLOSE = 3, 17  # of these that are looked at closely, and frequencies around each
-_LEAST = 0.01  # standard deviations, of errors and of what a wave leaves
-_RIDGE = 0.01  # beside values of variance 1; of a harmonic times the square of its number
+_HARMONICS = 4  # maximum number
+_SPARE = 3  # least number of values of a channel minus coefficients of its wave
+_FEWEST = 3 + _SPARE  # least number of values of a channel with a wave
+_MOST_ROWS = 400  # rows per part: the cost rises with their square
+_PER_TURN = 4  # frequencies to try per cycle over the series
+_N_LIKELY, _N_CLOSE = 3, 17  # best of these to refine, and frequencies around each
+_LEAST = 0.01  # floor of errors and residuals, in standard deviations
+_RIDGE = 0.01  # penalty, for values of variance 1; of harmonic k times k squared
 
 
 def waves_at(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.ndarray]:
-    """Waves (Q, D) at the times, and (P, D) at the rows; NaN of channels without one.
+    """Waves (Q, D) at the query times, and (P, D) at the rows; NaN for channels without one.
 
-    A long series is cut into parts that overlap by half, with a wave each. At each time the waves
-    of two parts are averaged; the nearer the middle of a part, the larger the weight of its wave.
+    A long series is cut into parts that overlap by half, each with a wave. At each time the waves
+    of two parts are averaged, with weights that fall linearly from the middle of a part.
     """
     seen, x = asked.seen, scaler.transform(asked.seen.values)
     errors = np.ones(x.shape) if seen.errors is None else seen.errors / scaler.scale
-    places = np.searchsorted(asked.row, seen.offsets)  # times of a series are together
+    places = np.searchsorted(asked.row, seen.offsets)  # times of a series are contiguous
     found, at_rows = (np.full((len(t), x.shape[1]), np.nan) for t in (asked.times, seen.times))
     for k in range(seen.n_series):
         rows, place = slice(*seen.offsets[k : k + 2]), slice(*places[k : k + 2])
@@ -44,25 +44,25 @@ def waves_at(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.nd
         wave, starts = np.zeros((len(at), values.shape[1])), _starts(len(t))
         stops = np.minimum(starts + _MOST_ROWS, len(t))
         for share, first, stop in zip(np.eye(len(starts)), starts, stops, strict=True):
-            some = slice(first, stop)
+            part = slice(first, stop)
             weight = np.interp(at, (t[starts] + t[stops - 1]) / 2, share)
             near, zero = weight > 0, t[first]
-            of_part = _wave(t[some] - zero, values[some], sure[some], at[near] - zero)
+            of_part = _wave(t[part] - zero, values[part], sure[part], at[near] - zero)
             wave[near] += weight[near, None] * of_part
         at_rows[rows, enough], found[place, enough] = np.split(wave, [len(t)])
     return found, at_rows
 
 
 def _starts(n_rows: int) -> np.ndarray:
-    """First rows of the parts of a series, evenly spread."""
+    """First rows of the parts of a series, evenly spaced."""
     beyond = max(n_rows - _MOST_ROWS, 0)
     return np.linspace(0, beyond, 1 + -(-beyond // (_MOST_ROWS // 2))).astype(np.int64)
 
 
 def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Waves (Q, D) at some times of a series with rows (n, D).
+    """Waves (Q, D) at times `at` (Q,) of a series with rows (n, D).
 
-    An unknown error counts as a standard deviation of the channel.
+    An unknown error counts as the standard deviation of the channel.
     """
     seen = ~np.isnan(x)
     counts = np.maximum(seen.sum(axis=0), 1)  # a part of a series may hold none
@@ -77,20 +77,20 @@ def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> n
     close = (likely + np.linspace(-1, 1, _N_CLOSE) / _PER_TURN).ravel() / t[-1]
     criteria, root, solution = _fits(t, y, weight, close)
     share = np.exp((criteria.min() - criteria) / 2)
-    share = share[:, ::-1].cumsum(axis=1)[:, ::-1] / share.sum()  # of all with a harmonic
+    share = share[:, ::-1].cumsum(axis=1)[:, ::-1] / share.sum()  # of all models with a harmonic
     solution *= np.repeat(share, 2, axis=1)[:, None, 1:]
     coefficients = np.linalg.solve(root.swapaxes(2, 3), solution[..., None])[..., 0]
     chunks = np.split(at, range(CHUNK_TIMES, len(at), CHUNK_TIMES))
-    parts = [np.einsum("fpq,fdp->qd", _harmonics(some, close), coefficients) for some in chunks]
+    parts = [np.einsum("fpq,fdp->qd", _harmonics(chunk, close), coefficients) for chunk in chunks]
     return mean + scale * np.concatenate(parts)
 
 
 def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Criteria (F, K + 1) of 0 to K harmonics, and two arrays that give their coefficients.
+    """Criteria (F, K + 1) of 0 to K harmonics, and two arrays for their coefficients.
 
-    Models with fewer harmonics are nested. So all follow from the Cholesky factor (F, D, P, P) of
-    the normal equations, and the solution (F, D, P) of the triangular system with it. A channel of
-    few values has fewer harmonics, whatever the others have.
+    Models with fewer harmonics are nested, so all follow from the Cholesky factor (F, D, P, P) of
+    the normal equations, and the solution (F, D, P) of the triangular system with it. A channel
+    with few values has fewer harmonics, independent of the others.
     """
     basis, counts = _harmonics(t, turns), (w > 0).sum(axis=0)
     most = np.clip((counts - 1 - _SPARE) // 2, 0, _HARMONICS)[:, None]
@@ -107,7 +107,7 @@ def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tup
 
 
 def _harmonics(t: np.ndarray, turns: np.ndarray) -> np.ndarray:
-    """1, cosine and sine, those of twice the frequency, and so on: (F, 1 + 2 K, n)."""
+    """Basis (F, 1 + 2 K, n): 1, cosine and sine, those of twice the frequency, and so on."""
     wave = np.exp(2j * np.pi * np.multiply.outer(turns, t))
     powers = np.cumprod(np.broadcast_to(wave, (_HARMONICS, *wave.shape)), axis=0)
     parts = [part for power in powers for part in (power.real, power.imag)]

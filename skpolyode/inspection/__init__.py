@@ -1,4 +1,4 @@
-"""Importance of observations, channels or stretches of time, and channels that are broken."""
+"""Importance of observations, channels or periods, and forecast errors of single channels."""
 
 from skpolyode.inspection.channels import channel_errors
 from skpolyode.inspection.display import ImportanceDisplay

@@ -1,4 +1,4 @@
-"""What forecast errors say of each channel, such as which sensor is broken."""
+"""Forecast errors of each channel, to find a broken sensor."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from skpolyode.plotting.channels import require
 
 
 def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
-    """One-step forecast errors of each channel of each series, and those without the channel.
+    """One-step forecast errors of each channel, and those of the others with it hidden.
 
-    A faulty channel also spoils the forecasts of the others, which read it: its own errors need
-    not be the largest. So each channel is hidden in turn. Where that makes the others much easier
-    to forecast, the channel misled the model.
+    A faulty channel also spoils the forecasts of the others, which depend on it: its errors need
+    not be the largest. So each channel is hidden in turn. If the errors of the others then become
+    much smaller, the channel misled the model.
 
     Parameters
     ----------
     transformer : fitted transformer with a method `residuals`
-        It costs as many passes as there are channels, and one.
+        It computes residuals once per channel, and once more.
     X : Panel, list of (times, values), list of DataFrames, or array
-        The series; better many, so that usual errors show.
+        The series; use many, so that medians over series are reliable.
 
     Returns
     -------
     DataFrame
         A row for each series and channel: `series`, its position in X; its `id`; the `channel`;
-        `error`, the root mean square of its one-step errors; `usual`, the median of these over all
-        series; `others`, the same of all other channels; `others_without`, with this channel
-        hidden; all in standard deviations of the channels. `repeats` is the share of readings that
-        equal the one before. NaN where there is nothing to compare.
+        `error`, the root mean square of its one-step errors; `usual`, the median of `error` over
+        all series; `others`, the root mean square over all other channels; `others_without`, the
+        same with this channel hidden; all in standard deviations of the channels. `repeats` is the
+        share of readings that equal the previous one. NaN where there is nothing to compare.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
 
     See Also
     --------
-    observation_importance : How much answers change without a channel.
+    observation_importance : How much outputs change without a channel.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
 def _squares(
     transformer: Any, panel: Panel, hidden: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums (B, D) of squared standardised errors, and their numbers, with one channel hidden."""
+    """Sums (B, D) of squared standardised errors, and their counts, with one channel hidden."""
     rows = hide_cells(panel, np.arange(panel.n_channels) == hidden).rows
     left = Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
     errors = transformer.residuals(left).values / transformer.scaler_.scale
@@ -100,7 +100,7 @@ def _sums(panel: Panel, cells: np.ndarray) -> np.ndarray:
 
 
 def _repeats(panel: Panel) -> np.ndarray:
-    """Shares (B, D) of readings that equal the one before in the channel."""
+    """Shares (B, D) of readings that equal the previous one of the channel."""
     series, values = series_of_rows(panel), pd.DataFrame(panel.values)
     before = values.groupby(series).ffill().groupby(series).shift()
     pairs = values.notna() & before.notna()

@@ -25,8 +25,8 @@ from skpolyode.plotting.channels import (
 class ImportanceDisplay:
     """The observations of one series, coloured by their importance for an output.
 
-    There is one axes for each channel. Use `from_estimator`, or the constructor for arrays that
-    you have already.
+    There is one axes for each channel. Use `from_estimator`, or the constructor for existing
+    arrays.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ class ImportanceDisplay:
     points_ : list of PathCollection
         The observations of each channel, on one scale of colours.
     colorbar_ : Colorbar
-        That scale.
+        Its colour bar.
 
     See Also
     --------
-    observation_importance : The figures that are drawn.
+    observation_importance : The values that are drawn.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class ImportanceDisplay:
         ax: Any = None,
         **plot_kw: dict[str, Any] | None,
     ) -> Self:
-        """Leave out each observation of a series and draw how much that changes.
+        """Leave out each observation of a series and draw the change of the output.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class ImportanceDisplay:
         asked = {"times": times, "relative_to": relative_to}
         table = observation_importance(estimator, panel, what=what, **asked)
         importance = np.full(panel.values.shape, np.nan)
-        importance[~np.isnan(panel.values)] = table["importance"]  # both row after row
+        importance[~np.isnan(panel.values)] = table["importance"]  # both in row order
         display = cls(*columns_of(panel, chosen), importance[:, chosen], channel_names=names)
         return display.plot(ax, **plot_kw)
 
@@ -161,10 +161,10 @@ class ImportanceDisplay:
         style = STYLES["truth"] | {"linewidth": 1.0}
         self.lines_, self.points_ = [], []
         points = {"cmap": "viridis_r", "vmin": 0.0, "vmax": largest or 1.0, "zorder": 4}
-        for one, x, own in zip(axes, values.T, sizes.T, strict=True):
+        for one, x, size in zip(axes, values.T, sizes.T, strict=True):
             seen = ~np.isnan(x)
             self.lines_ += draw_columns([one], (when[seen], x[seen]), style, line_kw)
-            drawn = one.scatter(when[seen], x[seen], c=own[seen], **points | (points_kw or {}))
+            drawn = one.scatter(when[seen], x[seen], c=size[seen], **points | (points_kw or {}))
             self.points_.append(drawn)
         label_time(axes, self.times)
         if ax is None:

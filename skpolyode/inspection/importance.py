@@ -1,4 +1,4 @@
-"""How much an answer changes when a part of a series is left out."""
+"""Change of an output when a part of a series is left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpolyode.panel.durations import read_duration
 from skpolyode.panel.select import hide_cells, series_of_rows, take
 from skpolyode.plotting.channels import require
 
-_CHUNK_ROWS = 100_000  # of copies that are answered together: bounds memory
+_CHUNK_ROWS = 100_000  # rows of copies in one call: bounds memory
 _METHODS = {
     "embedding": "transform",
     "probability": "predict_proba",
@@ -25,12 +25,12 @@ _METHODS = {
 
 
 class LeftOut(NamedTuple):
-    """What is left out, of K copies of series."""
+    """Parts to leave out of K copies of series."""
 
-    series: np.ndarray  # int64 (K,): which one
+    series: np.ndarray  # int64 (K,): position of the series
     start: np.ndarray  # int64 (K,): first row
     stop: np.ndarray  # int64 (K,): row after the last
-    channel: np.ndarray  # int64 (K,): which one, or -1 for all
+    channel: np.ndarray  # int64 (K,): position of the channel, or -1 for all
 
 
 def observation_importance(
@@ -42,11 +42,11 @@ def observation_importance(
     times: Any = None,
     relative_to: str | None = None,
 ) -> pd.DataFrame:
-    """How much the output of an estimator changes when a part of a series is left out.
+    """Change of the output of an estimator when a part of a series is left out.
 
     Each part is left out of a copy of its series, and the estimator gets all copies in batches: a
-    series of L observations costs as much as L series. It needs no gradients and takes any
-    estimator of this package, or a pipeline of scikit-learn with one.
+    series of L observations costs as much as L series. It needs no gradients, and works with any
+    estimator of this package, or a scikit-learn pipeline with one.
 
     Parameters
     ----------
@@ -61,22 +61,22 @@ def observation_importance(
         regressor, or the embedding of other estimators.
     by : {"observation", "channel"}, float, timedelta or str, default="observation"
         What to leave out. "observation": the value of one channel at one time. "channel": all
-        values of a channel. A number, or a duration such as "36h": all values in a stretch of this
-        length, in the units of `times`.
+        values of a channel. A number, in the units of `times`, or a duration such as "36h": all
+        values in a period of this length.
     times : array-like of shape (Q,), list of such or None, default=None
         Times of the forecast, the same number for each series.
     relative_to : {"start", "end"} or None, default=None
-        What `times` count from, as of `forecast`.
+        What `times` count from, as in `forecast`.
 
     Returns
     -------
     DataFrame
         A row for each part that was left out: `series`, its position in X; its `id`; the `channel`,
-        None for stretches of all; `start` and `end`, the first and last time that was left out;
+        None for periods; `start` and `end`, the first and last time that was left out;
         `importance`, the size of the change: the Euclidean distance of embeddings, the root mean
-        square of forecasts in standard deviations of their channels, else the absolute difference;
-        and `effect`, the output with the part minus the output without it, if it is one number.
-        Both are NaN if nothing of the series is left without the part, or if the output is NaN.
+        square change of forecasts in standard deviations of their channels, else the absolute
+        difference; and `effect`, the output with the part minus the output without it, if it is one
+        number. Both are NaN if the part is the whole series, or if the output is NaN.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def observation_importance(
 
     See Also
     --------
-    ImportanceDisplay : The same as a picture.
+    ImportanceDisplay : Plots the importance.
 
     Examples
     --------
@@ -105,11 +105,11 @@ def observation_importance(
     whole = ask(panel, np.arange(panel.n_series))
     best = whole.argmax(axis=1)[:, None]
     effects, chunk = [], np.cumsum(panel.lengths[parts.series]) // _CHUNK_ROWS
-    for own in np.split(np.arange(len(chunk)), np.flatnonzero(np.diff(chunk)) + 1):
-        some = LeftOut(*(column[own] for column in parts))
-        changes = whole[some.series] - ask(_left_out(panel, some), some.series)
+    for rows in np.split(np.arange(len(chunk)), np.flatnonzero(np.diff(chunk)) + 1):
+        batch = LeftOut(*(column[rows] for column in parts))
+        changes = whole[batch.series] - ask(_left_out(panel, batch), batch.series)
         if what == "probability":
-            changes = np.take_along_axis(changes, best[some.series], axis=1)
+            changes = np.take_along_axis(changes, best[batch.series], axis=1)
         effects.append(changes)
     change = np.concatenate(effects)
     size = np.linalg.norm(change, axis=1)
@@ -130,7 +130,7 @@ def observation_importance(
 
 
 def _chosen(estimator: Any, what: str, times: Any) -> str:
-    if what == "auto" and times is not None:  # forecasters have no tags of scikit-learn
+    if what == "auto" and times is not None:  # forecasters have no scikit-learn tags
         what = "forecast"
     elif what == "auto":
         what = "prediction" if is_regressor(estimator) else "embedding"
@@ -153,8 +153,8 @@ def _parts(panel: Panel, by: Any) -> LeftOut:
     if isinstance(by, str) and by == "channel":
         has = np.zeros((panel.n_series, panel.n_channels), dtype=bool)
         np.logical_or.at(has, series, observed)
-        own, channel = np.nonzero(has)
-        return LeftOut(own, panel.offsets[own], panel.offsets[own + 1], channel)
+        series, channel = np.nonzero(has)
+        return LeftOut(series, panel.offsets[series], panel.offsets[series + 1], channel)
     name = "by, if not 'observation' or 'channel',"
     place = np.floor(panel.elapsed / read_duration(name, by, panel.time_unit))
     start = np.flatnonzero(np.append(True, (np.diff(place) != 0) | (np.diff(series) != 0)))
@@ -177,8 +177,8 @@ def _left_out(panel: Panel, parts: LeftOut) -> Panel:
 def _answers(
     estimator: Any, panel: Panel, what: str, times: Any, relative_to: str | None
 ) -> Callable[[Panel, np.ndarray], np.ndarray]:
-    """What is asked of copies of some series: answers (n, M)."""
-    ask, asked, scale = getattr(estimator, _METHODS[what]), None, 1.0
+    """Function that returns the outputs (n, M) for n copies of series."""
+    ask, query, scale = getattr(estimator, _METHODS[what]), None, 1.0
     if what == "forecast":
         flat, offsets = query_times(panel, times, relative_to)
         if len(np.unique(np.diff(offsets))) > 1:
@@ -186,11 +186,11 @@ def _answers(
                 "times must have the same number for each series, and X must have no empty series."
             )
         rows = panel.like(flat, np.zeros((len(flat), panel.n_channels)), offsets)
-        asked = [t for t, _ in rows.to_series()]
+        query = [t for t, _ in rows.to_series()]
         scale = getattr(estimator, "transformer_", estimator).scaler_.scale
 
     def answers(copies: Panel, series: np.ndarray) -> np.ndarray:
-        found = ask(copies) if asked is None else ask(copies, [asked[i] for i in series]).values
+        found = ask(copies) if query is None else ask(copies, [query[i] for i in series]).values
         return (np.asarray(found, dtype=np.float64) / scale).reshape(len(series), -1)
 
     return answers

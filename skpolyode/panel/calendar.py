@@ -27,8 +27,8 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
         Days off, as dates, datetimes or text such as "2026-12-25". Give them without a time zone,
         or in that of the panel.
     ahead : float, timedelta or str, default="7D"
-        For how long after the last row of each series the calendar goes on: at least as long as
-        what is forecast. A number is in the units of `times`.
+        How far the calendar continues after the last row of each series: at least as far as the
+        forecasts. A number is in the units of `times`.
 
     Returns
     -------
@@ -42,12 +42,12 @@ def calendar_inputs(panel: Panel, *, holidays: Any = None, ahead: Any = "7D") ->
     TypeError
         If the times are plain numbers, which have no days.
     ValueError
-        If `ahead` is not a positive length of time, or if a holiday is missing, of another time
-        zone, or a day that the panel's zone has left out.
+        If `ahead` is not a positive length of time, or if a holiday is missing, in another time
+        zone, or a day that the panel's zone skipped.
 
     See Also
     --------
-    Panel.with_inputs : Takes them.
+    Panel.with_inputs : Adds inputs to a panel.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _holidays(panel: Panel, holidays: Any) -> np.ndarray:
 
 
 def _midnights(days: np.ndarray, tz: str | None) -> pd.DatetimeIndex:
-    """First moments of days; those of a day that a time zone has left out are of the next day."""
+    """First moments of days; if the time zone skipped the day, that of the next day."""
     midnights = pd.DatetimeIndex(days.astype("M8[D]").astype("M8[s]"))
     if tz is None:
         return midnights
@@ -125,5 +125,5 @@ def _midnights(days: np.ndarray, tz: str | None) -> pd.DatetimeIndex:
 
 
 def _day_numbers(times: pd.DatetimeIndex) -> np.ndarray:
-    """Days since 1970 on the clock of the times."""
+    """Days since 1970 in the time zone of the times."""
     return times.tz_localize(None).to_numpy().astype("M8[D]").astype(np.int64)

@@ -18,7 +18,7 @@ _LABELLED = (pd.DataFrame, pd.Series)
 
 
 def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) -> np.ndarray:
-    """Errors (n_obs, D) of rows that were just read, from one array or one `by_series`."""
+    """Errors (n_obs, D) of rows, from one array, or from one per series (`by_series`)."""
     shape, parts = rows.values.shape, []
     for part in errors if by_series else [errors]:
         array, bad = read_values(part)
@@ -40,29 +40,29 @@ def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) 
 def with_errors(
     reader: Callable[..., Rows], errors: Any, *, by_series: bool = False
 ) -> Callable[..., Rows]:
-    """Let a reader of rows add their errors, if there are any."""
+    """Extend a reader of rows to add their errors, if there are any."""
     if errors is None:
         return reader
 
     def read(data: Any, faults: Faults, time_unit: str | None) -> Rows:
         data = list(data) if isinstance(data, Iterator) else data
         rows = reader(data, faults, time_unit)
-        if rows.unreadable:  # which the checks tell
+        if rows.unreadable:  # later checks report it
             return rows
         if by_series:
             names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
-            own = list(errors)
-            if len(own) == len(rows.lengths):  # else the shapes do not fit
-                own = list(map(like_values, own, data, names))
+            aligned = list(errors)
+            if len(aligned) == len(rows.lengths):  # else `read_errors` raises
+                aligned = list(map(like_values, aligned, data, names))
         else:
-            own = like_values(errors, data[1], faults.name)
-        return rows.with_beside(errors=read_errors(own, rows, faults.name, by_series=by_series))
+            aligned = like_values(errors, data[1], faults.name)
+        return rows.with_beside(errors=read_errors(aligned, rows, faults.name, by_series=by_series))
 
     return read
 
 
 def like_values(errors: Any, values: Any, name: str) -> Any:
-    """Errors with the columns of a frame of values in its order; a ValueError for other labels."""
+    """Errors with columns in the order of the values; a ValueError if the labels differ."""
     if not (isinstance(errors, _LABELLED) and isinstance(values, _LABELLED)):
         return errors
     if isinstance(errors, pd.DataFrame) and isinstance(values, pd.DataFrame):
@@ -71,13 +71,13 @@ def like_values(errors: Any, values: Any, name: str) -> Any:
             if sorted(found) != sorted(wanted):
                 raise ValueError(
                     f"{name}: errors have the columns {list(found)}, but values have "
-                    f"{list(wanted)}: give each column of values its errors under its own name, "
+                    f"{list(wanted)}: give each column of values its errors under the same name, "
                     "NaN where not known."
                 )
             errors = errors.iloc[:, [found.index(column) for column in wanted]]
-    own, index = errors.index, values.index
-    differs = names_in(own) and names_in(index) and not own.equals(index)
-    if len(own) == len(index) and (differs or first_misplaced(own, index) is not None):
+    found, index = errors.index, values.index
+    differs = names_in(found) and names_in(index) and not found.equals(index)
+    if len(found) == len(index) and (differs or first_misplaced(found, index) is not None):
         raise ValueError(
             f"{name}: errors have another index than values: give them that of values, with "
             "errors.reindex(values.index), or errors.set_axis(values.index) if their rows are in "

@@ -1,4 +1,4 @@
-"""Cells of any kind to float64."""
+"""Conversion of cells of any kind to float64."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class BadCell(NamedTuple):
 
 
 def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
-    """Return an array of numbers and the cells that are none (0.0 stands in their place)."""
+    """Return an array of numbers, and the cells that are not numbers (replaced by 0.0)."""
     values = unmasked(values)
     if isinstance(values, pd.DataFrame | pd.Series):
         array = values.to_numpy()
-        if array.dtype == object:  # only now: to ask a frame for its dtypes takes most of the time
+        if array.dtype == object:  # tested late: the dtypes of a frame take most of the time
             dtypes = values.dtypes if isinstance(values, pd.DataFrame) else [values.dtype]
             if all(map(is_numeric_dtype, dtypes)):
                 array = values.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         array = rectangular(values)
-    if array.dtype.kind in "mM":  # as lists of whole numbers they would pass for measurements
+    if array.dtype.kind in "mM":  # else whole numbers, which look like measurements
         array = array.astype(f"{array.dtype.kind}8[us]").astype(object)
     if array.dtype.kind in NUMBER_KINDS:
         return array, ()
@@ -47,7 +47,7 @@ def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
 
 
 def is_missing(values: np.ndarray, missing: Any) -> np.ndarray:
-    """Mark the values that are numbers which mean "not observed"."""
+    """Mask of the values that are codes for "not observed"."""
     try:
         codes = np.asarray(missing, dtype=np.float64)
     except (TypeError, ValueError):
@@ -56,7 +56,7 @@ def is_missing(values: np.ndarray, missing: Any) -> np.ndarray:
 
 
 def text_columns(bad: Sequence[BadCell], n_rows: int, n_columns: int = 1) -> dict[int, BadCell]:
-    """First bad cell of each column, of a block (n_rows, n_columns), that is mostly text."""
+    """First bad cell of each column of a block (n_rows, n_columns) that is mostly text."""
     found: dict[int, list[BadCell]] = {}
     for cell in bad:
         if isinstance(cell.content, str):
@@ -65,10 +65,10 @@ def text_columns(bad: Sequence[BadCell], n_rows: int, n_columns: int = 1) -> dic
 
 
 def unmasked(values: Any) -> Any:
-    """Return masked arrays, and lists of them, with NaN (None, NaT) in the place of what is masked.
+    """Return masked arrays, and lists of them, with NaN (None, NaT) in masked cells.
 
-    Anything else is returned as it is. numpy itself forgets the mask without a word wherever it
-    makes an array of a masked one.
+    Anything else is returned as it is. numpy drops the mask silently when it converts a masked
+    array to a plain one.
     """
     if isinstance(values, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in values):
         values = np.ma.array(values)
@@ -84,7 +84,7 @@ def unmasked(values: Any) -> Any:
 def with_nan(X: Any) -> Any:
     """Return 2-D input with NaN where it is masked or missing, for scikit-learn's validation.
 
-    That forgets masks and raises for `pandas.NA` in columns of objects. Frames stay frames.
+    The validation drops masks, and raises for `pandas.NA` in object columns. Frames stay frames.
     """
     if isinstance(X, pd.DataFrame):
         has_objects = any(dtype.kind == "O" for dtype in X.dtypes)
@@ -118,7 +118,7 @@ def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
             continue
         try:
             # float("1.5") works, but a column of text is more often a mistake than a measurement;
-            # float of a numpy date counts its ticks.
+            # float of a numpy date is its number of ticks.
             if isinstance(cell, str | bytes | np.datetime64 | np.timedelta64):
                 raise TypeError
             out[position] = float(cell)

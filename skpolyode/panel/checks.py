@@ -84,14 +84,14 @@ STATIC = FaultKind(
     "static.set_axis(ids) if its rows are in the order of the series",
 )
 
-# In the user's units; the longest time is 1 / SHORTEST. Products of several such times are numbers.
+# In the user's units; the longest time is 1 / SHORTEST. Products of several such times are finite.
 SHORTEST = 1e-50
 
 Empty = Literal["error", "keep"]
 
 
 class PanelOptions(TypedDict, total=False):
-    """Keyword parameters that all ways of building a panel share; see `Panel`."""
+    """Keyword parameters that all constructors of a panel share; see `Panel`."""
 
     ids: object
     channel_names: Sequence[str] | None
@@ -120,9 +120,9 @@ def build_rows(
     empty: Empty = "error",
     missing: Sequence[float] = (),
 ) -> Rows:
-    """Read data that the user calls `name`; sort, merge and check them, and fit the labels.
+    """Read data, named `name` in messages; sort, merge and check rows, and align the labels.
 
-    All faults are raised together. `maker` is the method of `Panel` that was called, if one was.
+    All faults are raised together. `maker` is the method of `Panel` that was called, or None.
     """
     options = {"time_unit": time_unit, "duplicates": duplicates, "empty": empty}
     choices = (None, *MICROSECONDS), get_args(Duplicates), get_args(Empty)
@@ -160,7 +160,7 @@ def build_rows(
 
 
 def check_rows(rows: Rows, faults: Faults) -> None:
-    """Add to `faults` whatever is wrong with times and values."""
+    """Add faults of times, values and errors."""
     _check_times(rows, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.errors is not None:
@@ -181,7 +181,7 @@ def check_rows(rows: Rows, faults: Faults) -> None:
 
 
 def wrong_errors(values: np.ndarray, errors: np.ndarray) -> dict[str, np.ndarray]:
-    """Mark the errors (n_obs, D) that cannot be those of values, or have none, by what to say."""
+    """Masks (n_obs, D) of errors that are impossible, or have no value, by message."""
     possible = (errors >= 0) & (errors < np.inf)
     return {
         "the error must not be {:g}": ~(possible | np.isnan(errors)),
@@ -199,7 +199,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         gaps = np.diff(times)
     back = np.flatnonzero((gaps < 0) & inside) + 1
     swapped = rows.values.shape[1] == 1 and len(back) > max(1, inside.sum() / 4)
-    if swapped:  # perhaps: times hardly go to and fro, unlike values
+    if swapped:  # perhaps: values often decrease, times rarely do
         values = rows.values[:, 0]
         swapped = (values[1:] > values[:-1])[inside].all()
     faults.add_each(
@@ -223,7 +223,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     rises = inside & (gaps > 0)
     with np.errstate(over="ignore"):
         smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(times)
-    if smallest > 1e-15 * span and np.isfinite(span):  # the usual case, in a fifth of the time
+    if smallest > 1e-15 * span and np.isfinite(span):  # the common case, in a fifth of the time
         return
     far = ~np.isfinite(elapsed := rows.elapsed)
     _note_rows(TOO_FAR, far, "the time since the first row is too large for a number", rows, faults)
@@ -234,8 +234,8 @@ def _check_times(rows: Rows, faults: Faults) -> None:
 
 
 def note_extremes(rows: Rows, faults: Faults) -> None:
-    """Add the rows whose times estimators cannot compute with; the rows are in order."""
-    if rows.times.ticks is not None:  # whole numbers, of 64 bits
+    """Add rows whose times are too extreme for estimators; the rows are sorted."""
+    if rows.times.ticks is not None:  # whole numbers of 64 bits are never too extreme
         return
     gaps = np.diff(rows.times.counts, prepend=-np.inf)
     gaps[rows.offsets[:-1][rows.lengths > 0]] = np.inf
@@ -246,7 +246,7 @@ def note_extremes(rows: Rows, faults: Faults) -> None:
 
 
 def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
-    """Add the cells (n_obs, D) that are wrong; `rule` is a format that takes the value."""
+    """Add the cells of a mask (n_obs, D); `rule` is a format string for the value."""
 
     def line(cell: np.ndarray) -> str:
         return f"{name_cell(rows, faults, *cell)}: {rule.format(rows.values[tuple(cell)])}"
@@ -264,7 +264,7 @@ def name_cell(rows: Rows, faults: Faults, row: int, channel: int) -> str:
 def note_bad_cells(
     bad: Sequence[BadCell], rows: Rows, faults: Faults, *, may_be_text: bool = False
 ) -> None:
-    """Add cells that are not numbers; in one line those of a channel that is mostly text."""
+    """Add cells that are not numbers; one line per channel that is mostly text."""
     width = rows.values.shape[1]
     texts: dict[int, list[BadCell]] = {}
     for cell in bad if may_be_text else ():
@@ -302,21 +302,21 @@ def name_unknown(time: float) -> str:
 
 
 def read_ids(ids: object) -> np.ndarray | None:
-    """Return ids as a 1-D array of their kind."""
+    """Return ids as a 1-D array of their type."""
     if ids is None:
         return None
     try:
         if isinstance(ids, str | bytes):
             raise TypeError
         labels = np.array(pd.Index(ids, tupleize_cols=False).to_numpy())
-        set(labels.tolist())  # raises for what cannot be a label, such as a list
+        set(labels.tolist())  # raises if one is not hashable, such as a list
         return labels
     except (TypeError, ValueError):
         raise TypeError(f"ids must be a 1-D sequence of labels, got {ids!r}.") from None
 
 
 def fit_ids(ids: np.ndarray | None, n_series: int, faults: Faults) -> np.ndarray:
-    """Return one id a series, 0, 1, ... when none were given."""
+    """Return one id per series; 0, 1, ... if none were given."""
     if ids is not None and len(ids) != n_series:
         faults.add(IDS, [f"{len(ids)} ids for {n_series} series"])
     if ids is None or len(ids) != n_series:
@@ -329,7 +329,7 @@ def fit_ids(ids: np.ndarray | None, n_series: int, faults: Faults) -> np.ndarray
 def fit_channel_names(
     names: Sequence[Hashable] | None, n_channels: int, faults: Faults
 ) -> tuple[str, ...]:
-    """Return one name a channel, x0, x1, ... when none were given."""
+    """Return one name per channel; x0, x1, ... if none were given."""
     if names is None:
         return default_channel_names(n_channels)
     if isinstance(names, str):
@@ -370,8 +370,8 @@ def fit_static(
 ) -> pd.DataFrame | None:
     """Return static rows in the order of the ids.
 
-    A frame whose index holds exactly the ids is aligned by them. Rows of an array, or of a frame
-    beside ids that were not given, are taken in their order.
+    A frame whose index holds exactly the ids is aligned by them. Without ids, or for an array, rows
+    are taken in their order.
     """
     if static is None:
         return None
@@ -404,18 +404,18 @@ def fit_static(
 
 
 def first_misplaced(labels: Iterable[object], ids: Iterable[object]) -> int | None:
-    """First position whose label is the id of another one, perhaps as text or number, or None."""
+    """First position whose label, as text or number, is the id of another position, or None."""
     labels, ids = list(labels), list(ids)
     differing = [k for k, (label, id) in enumerate(zip(labels, ids, strict=True)) if label != id]
     if not differing:
         return None
-    found, wanted = ([*map(plain_label, some)] for some in (labels, ids))
+    found, wanted = ([*map(plain_label, each)] for each in (labels, ids))
     known = set(wanted)
     return next((k for k in differing if found[k] != wanted[k] and found[k] in known), None)
 
 
 def plain_label(label: object) -> Hashable:
-    """A label in the form in which "7", 7 and 7.0 are one; what is no number is text."""
+    """Normalised label: "7", 7 and 7.0 are equal; anything but a whole number in text is text."""
     if isinstance(label, tuple):
         return tuple(map(plain_label, label))
     if isinstance(label, Number):

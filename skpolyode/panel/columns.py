@@ -1,9 +1,8 @@
-"""Columns of cells that travel beside the values of a panel, such as their known errors.
+"""Columns that accompany the values of a panel, such as their known errors.
 
-`Rows.beside` holds them by name: float64 of the shape (n_obs, D) of the values, NaN where nothing
-is told of a cell. They go where their cells go, into selections, windows, merged rows and panels
-one behind the other, all of which are written once for all of them. A further column needs no more
-than its name, and an entry in `MEANS` if that of a mean is not the mean of what its cells have.
+`Rows.beside` holds them by name: float64 of the shape (n_obs, D) of the values, NaN where not
+known. Selections, windows, merged rows and concatenated panels treat all such columns alike. A new
+column only needs a name, and an entry in `MEANS` if averaging rows does not average its cells.
 """
 
 from __future__ import annotations
@@ -40,21 +39,21 @@ def error_of_mean(errors: np.ndarray, known: np.ndarray, starts: np.ndarray) -> 
 MEANS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
     "errors": error_of_mean
 }
-"""What is told of the mean of cells, by the name of the column; of others the mean of what is."""
+"""How a named column is reduced when rows are averaged; others take the mean."""
 
 
 def reduce_groups(
     values: np.ndarray, beside: Beside, starts: np.ndarray, how: str
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Reduce groups of rows to one row each; NaN cells count only where a group has no other.
+    """Reduce groups of rows to one row each, ignoring NaN cells where a group has others.
 
     `values` (n_rows, D) are the rows, `starts` (n_groups,) the first row of each group, increasing
-    from 0; the result is of shape (n_groups, D). So are the columns `beside`: those of a mean or a
-    sum, or of the cell that is taken.
+    from 0. Returns the values, and the columns `beside` of their mean, sum or selected cells, of
+    shape (n_groups, D).
     """
     known = ~np.isnan(values)
     if how in ("mean", "sum"):
-        told = {
+        reduced = {
             name: MEANS[name](column, known, starts)
             if name in MEANS
             else mean_of_cells(column, known & ~np.isnan(column), starts)
@@ -62,10 +61,10 @@ def reduce_groups(
         }
         mean = mean_of_cells(values, known, starts)
         if how == "mean":
-            return mean, told
+            return mean, reduced
         n = np.maximum(np.add.reduceat(known.astype(np.float64), starts), 1)
         with np.errstate(over="ignore"):
-            return mean * n, {name: column * n for name, column in told.items()}
+            return mean * n, {name: column * n for name, column in reduced.items()}
     group = np.repeat(np.arange(len(starts)), _sizes(starts, len(values)))
     rows = np.where(known, np.arange(len(values))[:, None], np.nan)
     taken = pd.DataFrame(rows).groupby(group).agg(how).to_numpy()
@@ -82,7 +81,7 @@ def _sizes(starts: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def join_beside(panels: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Columns of panels one behind the other: NaN for those that have not got one."""
+    """Columns of concatenated panels; NaN for panels that lack one."""
     names = dict.fromkeys(name for panel in panels for name in panel.rows.beside)
     blank = [np.full(panel.values.shape, np.nan) for panel in panels] if names else []
     return {

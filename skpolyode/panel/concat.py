@@ -1,4 +1,4 @@
-"""Panels one behind the other."""
+"""Concatenation of panels."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from skpolyode.panel.timeaxis import Times
 
 
 def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
-    """Return the rows of all panels, and whether they are known to be without faults."""
+    """Return the rows of all panels, and whether they have been checked."""
     if not panels:
         raise ValueError("there is no panel to concatenate.")
-    # Times since the start of each series do not follow on one another: back to the user's clock.
+    # Times since the start of each series cannot be concatenated: return to the user's clock.
     panels = [
         panel if panel.rows.origin is None else panel.like(panel.times, panel.values, panel.offsets)
         for panel in panels
@@ -59,7 +59,7 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
 
 
 def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
-    """One of the panels with the channels of the leading one, in their order."""
+    """Panel at a position, with the channels in the order of the leading one."""
     panel, first = panels[position], panels[leading]
     names, named = first.channel_names, first.has_channel_names
     try:
@@ -73,7 +73,7 @@ def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
 
 
 def _times(parts: Sequence[Times]) -> Times:
-    """Times of all rows, exact where all parts are and fit the finest resolution among them."""
+    """Times of all rows; exact if all parts are and fit the finest resolution among them."""
     counts, axis = np.concatenate([part.counts for part in parts]), parts[0].axis
     if any(part.ticks is None for part in parts):
         return Times(counts, axis)

@@ -34,11 +34,11 @@ from skpolyode.panel.readers.lists import (
 )
 from skpolyode.panel.rows import Rows, inside_series, require_series
 
-_FEWEST_STEPS = 8  # that all rise; of values that wander, one of 256 does by chance
+_FEWEST_STEPS = 8  # rising values that look like times; a random walk does so in 1 of 256 cases
 
 
 class Reader(NamedTuple):
-    """A kind of container: how it is told from others, and how its rows are read."""
+    """A kind of container: how to recognise it, and how to read its rows."""
 
     kind: str
     accepts: Callable[[Any], bool]
@@ -50,7 +50,7 @@ def _is_list_of_pairs(X: Any) -> bool:
     first = first_of(X)
     if not isinstance(first, tuple) or len(first) == 0:
         return False
-    # (values, times) are read too, so that the error can say what they look like.
+    # (values, times) are accepted too, so that the error can describe them.
     return is_vector(first[0]) or (len(first) == 2 and is_vector(first[1]))
 
 
@@ -85,7 +85,7 @@ def _rows_from_dict(X: Mapping[Any, Any], faults: Faults, time_unit: str | None)
 
 def has_channels_first(n_rows: int, n_columns: int) -> bool:
     """Whether a table (time, channel) is so wide that it may be (channel, time)."""
-    return n_columns >= 2 * max(n_rows, 2)  # the shortest series is of 4 times
+    return n_columns >= 2 * max(n_rows, 2)  # the shortest series has 4 times
 
 
 def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Rows:
@@ -106,7 +106,7 @@ def _rows_from_tables(tables: Any, faults: Faults, time_unit: str | None) -> Row
 
 
 def shape_of(X: Any) -> tuple[int, ...]:
-    """Shape of an array or table, or of lists of lists of vectors; () of anything else."""
+    """Shape of an array or table, or of lists of lists of vectors; else ()."""
     if shape := getattr(X, "shape", None):
         return tuple(shape)
     try:
@@ -158,7 +158,7 @@ def _warn_of_other_reading(
     )
 
 
-# The first that accepts an input reads it. A further container is a further entry.
+# The first reader that accepts an input reads it. To support another container, add an entry.
 READERS = (
     Reader("a list of (times, values) pairs", _is_list_of_pairs, rows_from_series),
     Reader("a list of DataFrames or Series indexed by time", _is_list_of_frames, rows_from_frames),
@@ -244,7 +244,7 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
 
 
 def is_ragged(X: Any) -> bool:
-    """Tell whether an input is a collection of series, not one rectangular array.
+    """Return whether an input is a collection of series, not one rectangular array.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def is_ragged(X: Any) -> bool:
     """
     if isinstance(X, Panel) or refusal(X) or _panels_in(X) is not None:
         return True
-    if issparse(X):  # scikit-learn refuses it in its own words
+    if issparse(X):  # scikit-learn raises the error
         return False
     reader = _reader_of(X)
     is_empty = isinstance(X, list | tuple) and len(X) == 0
@@ -286,7 +286,7 @@ def _panels_in(X: Any) -> list[Panel] | None:
 
 
 def _joined(panels: list[Panel], index: pd.Index | None) -> Panel:
-    """One panel of many, perhaps of a frame: its index then tells its rows apart, not their ids."""
+    """One panel of many; those from a frame get the ids in its index, or none."""
     if index is None:
         return Panel.concat(panels)
     if index.is_unique and names_in(index) is not None:

@@ -1,4 +1,4 @@
-"""Lengths of time: as parameters give them, or as they follow from the data by default."""
+"""Lengths of time: from parameters, or by default from the data."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import inside_series
 from skpolyode.panel.timeaxis import MICROSECONDS, as_timedelta
 
-_TOO_LITTLE = 0.5  # share of the typical series below which a window warns
-_FURTHEST_MEMORY = 1e9  # longest series, or parts of it: beyond, float32 cannot tell rows apart
+_TOO_LITTLE = 0.5  # a window that covers a smaller share of the median series warns
+_FURTHEST_MEMORY = 1e9  # largest ratio to the longest series: beyond, float32 rounds rows together
 
 
 def typical_gap(panel: Panel) -> float:
-    """Mean gap, with the longest gaps counted as four times the third quartile.
+    """Mean gap, with gaps capped at four times the third quartile.
 
-    The unit of time of the model. The mean bounds the number of integration steps by the number
+    It is the model's unit of time. The mean bounds the number of integration steps by the number
     of observations; the cap keeps a few enormous gaps from setting the scale.
 
     Parameters
     ----------
     panel : Panel
-        Of training, without rows that hold no observation.
+        Training series without empty rows.
 
     Examples
     --------
@@ -44,14 +44,14 @@ def typical_gap(panel: Panel) -> float:
 
 
 def read_duration(name: str, value: Any, time_unit: str | None) -> float:
-    """Length of time of a parameter, in the units of `times`.
+    """Length of time that a parameter states, in the units of `times`.
 
     Parameters
     ----------
     name : str
-        Parameter, in messages.
+        Name of the parameter in messages.
     value : float, timedelta, timedelta64 or str
-        A number is in the units of `times`. All else is a duration as `pandas.Timedelta` reads it,
+        A number is in the units of `times`. Anything else is a duration for `pandas.Timedelta`,
         such as "90min", and needs datetimes.
     time_unit : str or None
         `Panel.time_unit`: None for plain numbers.
@@ -85,12 +85,12 @@ def read_duration(name: str, value: Any, time_unit: str | None) -> float:
     return length
 
 
-def _told(length: float, time_unit: str | None) -> str:
+def _text(length: float, time_unit: str | None) -> str:
     return f"{length:g}" if time_unit is None else f"{length:g} {time_unit}"
 
 
 def read_memory(name: str, value: Any, time_unit: str | None, longest: float) -> float:
-    """Length of a memory as `read_duration` reads it; a ValueError if no series could fill it.
+    """Length of a memory, as `read_duration` reads it; a ValueError if far from that of series.
 
     `longest` is the length of the longest series, in the units of `times`.
     """
@@ -98,20 +98,20 @@ def read_memory(name: str, value: Any, time_unit: str | None, longest: float) ->
     if not longest / _FURTHEST_MEMORY <= length <= longest * _FURTHEST_MEMORY:
         raise ParameterError(
             f"{name}={value!r} is {length / longest:.0e} times as long as the longest series, of "
-            f"length {_told(longest, time_unit)}: choose a more similar length, or 'auto'."
+            f"length {_text(longest, time_unit)}: choose a more similar length, or 'auto'."
         )
     return length
 
 
 def choose_window(window: Any, panel: Panel) -> float:
-    """Length of the past that is remembered: by default that of the longest series.
+    """Length of the remembered past; by default that of the longest series.
 
     Parameters
     ----------
     window : float, duration or "auto"
         As `read_duration` reads it.
     panel : Panel
-        Of training, without rows that hold no observation.
+        Training series without empty rows.
 
     Examples
     --------
@@ -133,14 +133,14 @@ def covered(panel: Panel, window: float) -> tuple[float, float]:
     Parameters
     ----------
     panel : Panel
-        Of training, without rows that hold no observation.
+        Training series without empty rows.
     window : float
-        Length of the past that is remembered.
+        Length of the remembered past.
 
     Warns
     -----
     UserWarning
-        If the share is small: the user may not know what is left out.
+        If the share is less than half.
 
     Examples
     --------
@@ -153,8 +153,8 @@ def covered(panel: Panel, window: float) -> tuple[float, float]:
     share = min(1.0, window / typical) if typical > 0 else 1.0
     if share < _TOO_LITTLE:
         warnings.warn(
-            f"window={_told(window, panel.time_unit)} covers {share:.0%} of the typical series, of "
-            f"length {_told(typical, panel.time_unit)}: it does not embed older observations. "
+            f"window={_text(window, panel.time_unit)} covers {share:.0%} of the typical series, of "
+            f"length {_text(typical, panel.time_unit)}: it does not embed older observations. "
             "Choose window='auto' to remember whole series.",
             UserWarning,
             stacklevel=5,

@@ -1,4 +1,4 @@
-"""Inputs: exogenous variables of series, with times of their own."""
+"""Inputs: exogenous variables of series, at separate times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skpolyode.panel.rows import merge_duplicates, sort_rows
 from skpolyode.panel.timeaxis import TimeAxis
 
 KINDS = ("hold", "linear", "impulse")
-"""What a row of a channel means; see :class:`Inputs`."""
+"""Meanings of the rows of a channel; see :class:`Inputs`."""
 
 _OTHER_SERIES = FaultKind(
     "inputs of other series",
@@ -29,25 +29,25 @@ _OTHER_CLOCK = FaultKind(
 class Inputs:
     """Exogenous variables: known causes that act on series, such as doses, meals or weather.
 
-    Each series has rows of inputs at times of their own: before, between and after its
-    observations. Rows after the last observation tell a forecast which future inputs to assume.
+    Each series has rows of inputs at separate times: before, between and after its observations.
+    Forecasts use the rows after the last observation as future inputs.
 
     Parameters
     ----------
     panel : Panel
-        The rows, a channel for each input. Any way to build a panel checks units, time zones, order
-        and duplicates; with ``empty="keep"`` series may have no rows. A channel that is NaN has no
-        row there. Inputs belong to the series with the same id or, without ids, in the same
+        The rows, a channel for each input. Every constructor of a panel checks units, time zones,
+        order and duplicates; with ``empty="keep"`` series may have no rows. Where a channel is NaN
+        it has no row. Inputs belong to the series with the same id or, without ids, in the same
         position.
     kinds : str, sequence of str or mapping of str to str, default="hold"
-        What the rows of each channel mean. Channels that a mapping does not name are of the kind
+        Meaning of the rows of each channel. Channels that a mapping does not name are of the kind
         "hold".
 
         - "hold": the channel keeps the value of a row until its next row.
         - "linear": straight lines join the rows; after the last row the channel keeps its value.
         - "impulse": each row is an amount at one moment, such as a dose.
 
-        Before its first row a channel of the other kinds has its mean value in `fit`.
+        Before its first row a channel of the kinds "hold" and "linear" has its mean value in `fit`.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Inputs:
                 "Inputs are made of a Panel, such as Panel.from_series([(times, values), ...]), "
                 f"got {type(panel)}."
             )
-        # Series of `stored` that belong to the carrying ones: to select some copies no rows.
+        # Series of `stored` for each series with these inputs: a selection copies no rows.
         self.stored, self.series = panel, np.arange(panel.n_series)
         if isinstance(kinds, Mapping):
             if unknown := [name for name in kinds if name not in self.names]:
@@ -120,13 +120,13 @@ class Inputs:
         return part.from_rows(_unlabelled(part.rows))
 
     def at(self, series: Any) -> Inputs:
-        """Return the inputs of some series, chosen by a numpy index."""
+        """Return the inputs of the series that a numpy index selects."""
         part = Inputs(self.stored, self.kinds)
         part.series = self.series[series]
         return part
 
     def select(self, names: Sequence[str]) -> Inputs:
-        """Some channels, in the order in which they are named."""
+        """Inputs with the named channels, in this order."""
         kinds = dict(zip(self.names, self.kinds, strict=True))
         chosen = [kinds[name] for name in names]
         return Inputs(self.stored.select_channels(names), chosen).at(self.series)
@@ -139,14 +139,14 @@ class Inputs:
         return one.equals(two)
 
     def updated(self, later: Inputs) -> Inputs:
-        """The same with further rows of the same series; at equal times the later ones count.
+        """Inputs with further rows of the same series, which replace others at equal times.
 
-        They may be of some channels only.
+        The further rows may lack channels.
         """
-        own, new = (dict(zip(x.names, x.kinds, strict=True)) for x in (self, later))
-        if not new.items() <= own.items():
+        old, new = (dict(zip(x.names, x.kinds, strict=True)) for x in (self, later))
+        if not new.items() <= old.items():
             raise ValueError(
-                f"the new inputs are {new}, the earlier ones {own}: give the same names and kinds."
+                f"the new inputs are {new}, the earlier ones {old}: give the same names and kinds."
             )
         one, two = self.panel, _in_channels(later, self.names)
         n = one.n_series
@@ -156,15 +156,15 @@ class Inputs:
         return Inputs(one.from_rows(merge_duplicates(rows, "last")), self.kinds)
 
     def joined(self, other: Inputs) -> Inputs:
-        """The channels of both, of the same series."""
+        """Inputs of the same series with the channels of both."""
         if twice := sorted({*self.names} & {*other.names}):
-            raise ValueError(f"two inputs have the channels {twice}: give each a name of its own.")
+            raise ValueError(f"two inputs have the channels {twice}: give them unique names.")
         wide = _in_channels(self, self.names + other.names)
         return Inputs(wide, self.kinds + other.kinds).updated(other)
 
 
 def _in_channels(inputs: Inputs, names: tuple[str, ...]) -> Any:
-    """Rows of inputs with these channels, of which the inputs have some."""
+    """Rows of inputs with these channels; NaN in those that the inputs lack."""
     panel = inputs.panel
     values = np.full((len(panel.values), len(names)), np.nan)
     values[:, [names.index(name) for name in inputs.names]] = panel.values
@@ -172,13 +172,13 @@ def _in_channels(inputs: Inputs, names: tuple[str, ...]) -> Any:
 
 
 def _unlabelled(rows: Any) -> Any:
-    """Rows of series that are known by their position."""
+    """Rows of series that are identified by position."""
     ids = np.arange(len(rows.offsets) - 1)
     return replace(rows, ids=ids, has_ids=False, static=None, keeps_empty=True)
 
 
 def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> Inputs | None:
-    """Inputs of each series, in the order of the ids; a panel of them holds."""
+    """Inputs of each series, in the order of the ids; those of a panel are of the kind "hold"."""
     if inputs is None:
         return None
     if not isinstance(inputs, Inputs):
@@ -189,47 +189,47 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
             )
         inputs = Inputs(inputs)
     stored = inputs.panel
-    own = stored.rows.times.axis
-    if len(stored.times) and (own.unit, own.tz is None) != (axis.unit, axis.tz is None):
-        faults.add(_OTHER_CLOCK, [f"times of series are {axis}, those of inputs {own}"])
+    clock = stored.rows.times.axis
+    if len(stored.times) and (clock.unit, clock.tz is None) != (axis.unit, axis.tz is None):
+        faults.add(_OTHER_CLOCK, [f"times of series are {axis}, those of inputs {clock}"])
     index, known = (pd.Index(labels, tupleize_cols=False) for labels in (ids, stored.ids))
     strange = known[~known.isin(index)]
     if len(known) == len(index) and (known.equals(index) or not stored.rows.has_ids):
         places = np.arange(len(known))
     elif len(strange) or not known.is_unique:
-        some = ", ".join(plain_repr(label) for label in strange[:3])
-        found = f"{len(strange)} ids of inputs are those of no series ({some})"
+        first = ", ".join(plain_repr(label) for label in strange[:3])
+        found = f"{len(strange)} ids of inputs are those of no series ({first})"
         faults.add(_OTHER_SERIES, [found if len(strange) else "ids of inputs occur twice"])
         return None
     else:
         places = known.get_indexer(index)
     rows = stored.rows
-    # One more series, without rows, for those that have none.
+    # One more series, without rows, for series without inputs.
     rows = replace(rows, offsets=np.append(rows.offsets, rows.offsets[-1]), beside={})
     fitted = Inputs(stored.from_rows(_unlabelled(rows)), inputs.kinds)
     return fitted.at(np.where(places < 0, len(known), places))
 
 
 def on_clock_of(panel: Any) -> Inputs | None:
-    """Inputs of a panel with times that count as its own do, from the start of series or not."""
+    """Inputs of a panel, with times that count from the same origin as those of the panel."""
     rows, inputs = panel.rows, panel.inputs
     if inputs is None or (rows.origin is None and inputs.stored.tz is None):
         return inputs
-    own = (inputs.stored if rows.origin is None else inputs.panel).rows
-    times = own.times._replace(axis=replace(own.times.axis, tz=None), ticks=None)
+    driving = (inputs.stored if rows.origin is None else inputs.panel).rows
+    times = driving.times._replace(axis=replace(driving.times.axis, tz=None), ticks=None)
     if rows.origin is not None:
-        counts = rows.since_origin(own.times, np.repeat(rows.origin, own.lengths))
+        counts = rows.since_origin(driving.times, np.repeat(rows.origin, driving.lengths))
         times = times._replace(counts=counts)
-    found = Inputs(panel.from_rows(_unlabelled(replace(own, times=times))), inputs.kinds)
+    found = Inputs(panel.from_rows(_unlabelled(replace(driving, times=times))), inputs.kinds)
     return found if rows.origin is not None else found.at(inputs.series)
 
 
 def join_inputs(given: Sequence[Inputs | None]) -> Inputs | None:
-    """Inputs of panels one behind the other; all of them have the same channels, or none has."""
+    """Inputs of concatenated panels, which all have the same channels; None if none has any."""
     if all(inputs is None for inputs in given):
         return None
     kinds = [None if x is None else dict(zip(x.names, x.kinds, strict=True)) for x in given]
-    if different := [position for position, own in enumerate(kinds) if own != kinds[0]]:
+    if different := [position for position, each in enumerate(kinds) if each != kinds[0]]:
         raise ValueError(
             f"panel {different[0]} has the inputs {kinds[different[0]]}, panel 0 {kinds[0]}; give "
             "all of them the same."

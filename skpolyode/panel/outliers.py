@@ -17,12 +17,12 @@ from skpolyode.panel.rows import Rows
 from skpolyode.panel.select import hide_cells
 from skpolyode.saving.codec import saved
 
-# All in half widths of the central nine tenths of a channel. A cell is doubtful so far out, if it
-# is also so many times as far out as all nearer ones: log-normal noise of sigma 1 has one in 1 % of
-# sets of 300.
+# In half widths of the central 90 % of a channel. A cell further than _DOUBTFUL from the median is
+# doubtful, if it is also _JUMP times as far as all nearer ones. In sets of 300 log-normal values of
+# sigma 1 this happens in 1 %.
 _DOUBTFUL, _JUMP = 10.0, 5.0
 _FAULTY = 30.0  # times the distance from which cells are doubtful
-_VAGUE = 1e3  # an error beyond which a cell tells nothing
+_VAGUE = 1e3  # a cell with a larger error has no information
 OUTLIER = FaultKind(
     "values far from all others",
     "such values are taken as not observed; correct them, or fit on more series that have them",
@@ -38,7 +38,7 @@ _NOTHING_LEFT = FaultKind(
 
 
 class Judged(NamedTuple):
-    """Masks (P, D) of cells that tell nothing, that are no measurements, and that may be none."""
+    """Masks (P, D) of cells without information, of faulty and of doubtful ones."""
 
     vague: np.ndarray
     faulty: np.ndarray
@@ -46,28 +46,28 @@ class Judged(NamedTuple):
 
     @property
     def hidden(self) -> np.ndarray:
-        """Cells that are taken as not observed."""
+        """Mask (P, D) of cells that are taken as not observed."""
         return self.vague | self.faulty
 
 
 @saved(lowest="D inf", highest="D inf", vaguest="D unsigned inf", floor="D inf", ceiling="D inf")
 class CellLimits(NamedTuple):
-    """What a cell of each channel may be; beyond, it is taken as not observed.
+    """Limits of the cells of each channel, beyond which they are taken as not observed.
 
-    They are learned once, from all series that `fit` is given, and kept with the model: whatever
-    `fit` took is taken later, and by a stream. One value of a thousand, and at least one, may be
-    out of line; as far as more of them are, the channel has heavy tails.
+    They are learned once, from all series of `fit`, and kept with the model: later methods and
+    streams accept all cells that `fit` accepted. At most one value in a thousand, but at least one,
+    may be an outlier; if more are as far out, the channel has heavy tails.
 
     Parameters
     ----------
     lowest, highest : float64 ndarray of shape (D,)
-        Least and largest value that is credible; infinite of a channel that hardly varies.
+        Least and largest credible value; infinite if the central 90 % of the channel are equal.
     vaguest : float64 ndarray of shape (D,)
-        Largest known error that tells anything; infinite of a channel that hardly varies.
+        Largest useful known error; infinite if the central 90 % of the channel are equal.
     floor, ceiling : float64 ndarray of shape (D,)
-        Where intervals and samples of new values end: as `Panel.with_limits` has it, or else 0 of a
-        channel that was never below it, or never above it, in as many values as a usual series has
-        rows; infinite of others.
+        Bounds of intervals and samples of new values: those of `Panel.with_limits`, or else 0 for a
+        channel that was never below 0, or never above it, in at least as many values as the median
+        series has rows; otherwise infinite.
 
     Examples
     --------
@@ -87,9 +87,9 @@ class CellLimits(NamedTuple):
     ceiling: np.ndarray
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # of values near the largest float
+    @np.errstate(over="ignore", invalid="ignore")  # values near the largest float
     def of(cls, panel: Panel, *, of_values: bool = True) -> Self:
-        """Limits of the cells of a panel; without `of_values` only those of errors."""
+        """Limits from the cells of a panel; `lowest` and `highest` only if `of_values`."""
         values = panel.values
         half = _middle(values)[1]
         vaguest = np.where(half > 0, _VAGUE * half, np.inf)
@@ -119,7 +119,7 @@ class CellLimits(NamedTuple):
         return cls(low, high, vaguest, *ends)
 
     def kept_by(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-        """Floor and ceiling of each series (n, D); infinite where it has left those of fit."""
+        """Floor and ceiling (n, D) of each series; infinite if its values are beyond them."""
         floor, ceiling, filled = self.floor, self.ceiling, panel.lengths > 0
         least, most = np.full((2, panel.n_series, panel.n_channels), np.nan)
         for found, f in ((least, np.fmin), (most, np.fmax)):
@@ -128,9 +128,9 @@ class CellLimits(NamedTuple):
 
     @np.errstate(over="ignore", invalid="ignore")
     def judge(self, values: np.ndarray, errors: np.ndarray | None) -> Judged:
-        """Mark cells of values (P, D), with NaN, whose errors may be known.
+        """Masks of the cells of values (P, D) with NaN, and of their known errors, if any.
 
-        One that its known error explains is not doubtful.
+        A cell is not doubtful if its known error explains its distance.
         """
         reach = self.highest / 2 - self.lowest / 2
         away = np.abs(values - np.where(np.isfinite(reach), self.lowest + reach, 0.0))
@@ -144,7 +144,7 @@ class CellLimits(NamedTuple):
 
 def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Median and half the width of the central nine tenths of the columns of values (P, D)."""
-    with warnings.catch_warnings():  # of channels without any value
+    with warnings.catch_warnings():  # channels without any value
         warnings.simplefilter("ignore", RuntimeWarning)
         low, middle, high = np.nanquantile(values, [0.05, 0.5, 0.95], axis=0)
     return middle, high / 2 - low / 2
@@ -152,18 +152,18 @@ def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def doubts_are_told() -> Iterator[None]:
-    """Within, nothing warns of doubtful cells: the caller has."""
+    """Silence warnings of doubtful cells, which the caller issues."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", f"(?s).*{re.escape(DOUBTFUL.remedy)}")
         yield
 
 
 def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> Panel:
-    """Take cells beyond limits as not observed; a warning names those with such values.
+    """Take cells beyond limits as not observed, with a warning that names them.
 
-    Doubtful ones are warned of, and stay. Each cell is judged by itself, so that a stream, which
-    sees one at a time, does the same. A series of which nothing is left is refused: its unit
-    differs.
+    Doubtful cells stay, with a warning. Each cell is judged by itself, so that a stream, which sees
+    one at a time, gives the same result. A series without any cell left raises a ValueError: its
+    unit probably differs.
     """
     if limits is None:
         return panel
@@ -178,14 +178,14 @@ def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> P
 
 
 def note_judged(judged: Judged, rows: Rows, faults: Faults) -> None:
-    """Add the cells that are no measurements, or may be none."""
+    """Add faulty and doubtful cells."""
     note_cells(OUTLIER, judged.faulty, "{:g} is far from all others", rows, faults)
     rule = "{:g} may be a fault: it is far from others"
     note_cells(DOUBTFUL, judged.doubtful, rule, rows, faults)
 
 
 def _with_rest(panel: Panel, hidden: np.ndarray, name: str, why: str) -> Panel:
-    """What is left without some cells; a ValueError for a series of which nothing is."""
+    """Panel without hidden cells; a ValueError for a series without any cell left."""
     if not hidden.any():
         return panel
     found = hide_cells(panel, hidden)

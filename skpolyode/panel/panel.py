@@ -68,9 +68,8 @@ class Panel:
     channel_names : sequence of str of shape (D,) or None, default=None
         Unique names of the channels. None: the columns of the input, or x0, x1, ...
     static : DataFrame or array-like of shape (n_series, n_static) or None, default=None
-        Static covariates: what is known of each series besides its observations. A frame is
-        aligned by its index, which holds the ids; without `ids` its rows, like those of an array,
-        are taken in their order.
+        Static covariates, such as the age of a patient. A frame is aligned by its index, which
+        holds the ids; without `ids` its rows, like those of an array, are taken in their order.
     errors : array-like of shape (n_obs, D) or (n_obs,) or None, default=None
         Known standard deviations of the measurement errors, in the units of the values, such as
         those of an instrument or an assay. NaN where not known, 0 for an exact value.
@@ -78,8 +77,8 @@ class Panel:
         ignore them and warn. Merged rows get the error of their mean or sum, or of the value that
         is kept.
     inputs : Inputs, Panel or None, default=None
-        Exogenous variables, at times of their own: :class:`Inputs`, or a panel whose channels are
-        all of the kind "hold". PolyODETransformer, ODERNNTransformer and GRUODEBayesTransformer use
+        Exogenous variables, at separate times: :class:`Inputs`, or a panel whose channels are all
+        of the kind "hold". PolyODETransformer, ODERNNTransformer and GRUODEBayesTransformer use
         them; others ignore them and warn.
     time_unit : {"D", "h", "min", "s", "ms", "us"} or None, default=None
         Unit of `times` where the input has datetimes or timedeltas; None then means "s". Choose a
@@ -90,7 +89,7 @@ class Panel:
         Whether to sort the rows of each series by time. False: unsorted rows raise an error.
     duplicates : {"error", "mean", "sum", "first", "last"}, default="error"
         What to do with rows of equal time in a series: raise an error, or merge them channel by
-        channel, ignoring NaN. Readings have a mean, amounts such as doses a sum.
+        channel, ignoring NaN. Average readings; sum amounts such as doses.
     empty : {"error", "keep"}, default="error"
         What to do with series without any observation: raise an error, or keep them, so that one of
         them does not stop a batch. Estimators skip them in `fit` and return NaN for them later.
@@ -106,7 +105,7 @@ class Panel:
     values : float64 ndarray of shape (n_obs, D)
         Values, NaN where not observed.
     errors : float64 ndarray of shape (n_obs, D) or None
-        Standard deviations of the values, NaN where not known; None if none is.
+        Standard deviations of the values, NaN where not known; None if all are unknown.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where each series starts and the last one ends.
     ids : ndarray of shape (n_series,)
@@ -124,14 +123,14 @@ class Panel:
     time_unit : str or None
         Unit of datetimes, None for plain numbers.
     tz : str or None
-        Name of the time zone in which datetimes are given back.
+        Name of the time zone in which datetimes are returned.
 
     Raises
     ------
     ValueError
         If anything is wrong with the input: one error that lists the first ten faults.
     TypeError
-        If the input is of a kind that cannot be series.
+        If the input is of a type that cannot hold series.
 
     See Also
     --------
@@ -323,7 +322,7 @@ class Panel:
             The table. Rows of a series need not be neighbours; series are kept in the order in
             which they first occur.
         id : str
-            Column, or level of the index, that tells the series apart.
+            Column, or level of the index, that identifies the series.
         time : str
             Column, or level of the index, of times: numbers, datetimes or timedeltas.
         values : str or sequence of str or None, default=None
@@ -371,9 +370,9 @@ class Panel:
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
             shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
             every = partial(reader, **dict.fromkeys(columns))
-            own = every if len(inputs) else partial(rows_from_nothing, (id, time))
+            read = every if len(inputs) else partial(rows_from_nothing, (id, time))
             maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
-            rows = build_rows("inputs", own, inputs, maker, empty="keep", **shared)
+            rows = build_rows("inputs", read, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
         how = {k: options[k] for k in ("duplicates", "missing") if k in options}
         reader = partial(reader, **columns, **how)
@@ -412,7 +411,7 @@ class Panel:
 
     @classmethod
     def concat(cls, panels: Iterable[Panel], *, ids: object = None) -> Self:
-        """Put panels of the same channels one behind the other.
+        """Concatenate the series of panels with the same channels.
 
         Parameters
         ----------
@@ -430,7 +429,7 @@ class Panel:
         Raises
         ------
         ValueError
-            If the panels do not fit together, or there is none.
+            If channels, static columns or clocks of the panels differ, or there is none.
 
         Examples
         --------
@@ -444,7 +443,7 @@ class Panel:
 
     @classmethod
     def from_rows(cls, rows: Rows, checked: bool = True, observed: bool | None = None) -> Self:
-        """Return a panel of rows whose labels are complete.
+        """Return a panel of complete rows.
 
         Parameters
         ----------
@@ -453,7 +452,7 @@ class Panel:
         checked : bool, default=True
             See `is_checked`.
         observed : bool or None, default=None
-            See `is_observed`; None if that is not known.
+            See `is_observed`; None if unknown.
 
         Returns
         -------
@@ -490,9 +489,9 @@ class Panel:
         self._checked, self._observed = checked, observed
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy through `from_rows`, since arrays forget that they are read-only.
+        """Pickle and copy through `from_rows`, since pickled arrays are not read-only.
 
-        What is computed on demand stays out: the hash of a panel would change with its first use.
+        Cached values are left out: otherwise the hash of a panel would change with its first use.
         """
         return type(self).from_rows, (self._rows, self._checked)
 
@@ -510,8 +509,8 @@ class Panel:
     def is_observed(self) -> bool:
         """Whether every row holds an observation, and every series has such a row.
 
-        It is computed once. Estimators drop empty rows and series where data come in, and compute
-        with panels of which this is true.
+        It is computed once. Estimators drop empty rows and series of their input, and compute with
+        panels for which this is true.
         """
         if self._observed is None:
             counts = self._rows.n_observed
@@ -647,7 +646,7 @@ class Panel:
         Returns
         -------
         Series or Panel
-            Views where the selection is one stretch, copies otherwise.
+            Views if the selected series are consecutive, else copies.
         """
         if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             key = key[0]
@@ -681,7 +680,7 @@ class Panel:
         return self.from_rows(selected, self._checked, self._observed or None)
 
     def select_ids(self, ids: Any) -> Self:
-        """Return a panel of some of the series, in the order in which their ids are given.
+        """Return a panel of the series with these ids, in this order.
 
         Parameters
         ----------
@@ -720,7 +719,7 @@ class Panel:
         return self[positions]
 
     def select_channels(self, names: str | Sequence[str]) -> Self:
-        """Return a panel of some of the channels, in the order in which they are named.
+        """Return a panel of the named channels, in this order.
 
         Parameters
         ----------
@@ -758,7 +757,7 @@ class Panel:
             return self
         columns = [known.index(name) for name in chosen]
         rows = self._rows.with_cells(lambda cells: np.ascontiguousarray(cells[:, columns]))
-        # Whoever orders them knows them by name.
+        # The user has named them.
         rows = replace(rows, channel_names=tuple(chosen), has_channel_names=True)
         return self.from_rows(rows, self._checked and len(chosen) == len(known))
 
@@ -772,9 +771,9 @@ class Panel:
         names : sequence of str
             Names of the channels that `owner` was fitted on.
         named : bool
-            Whether these names were given (`has_channel_names`) or made up.
+            Whether these names were given (`has_channel_names`) or are defaults.
         owner : str
-            The fitted estimator, in messages.
+            Name of the fitted estimator in messages.
         name : str, default="X"
             Name of this panel in error messages.
 
@@ -786,7 +785,7 @@ class Panel:
         Raises
         ------
         ValueError
-            If there are other names, or another number of channels.
+            If the names or the number of channels differ.
 
         Examples
         --------
@@ -859,12 +858,12 @@ class Panel:
         Returns
         -------
         Panel
-            The series, with these inputs in place of their own.
+            The series, with these inputs instead of their previous ones.
 
         Raises
         ------
         ValueError
-            If they are of other series, on another clock, or have channels of the same name.
+            If they belong to other series, are on another clock, or share channel names.
 
         Examples
         --------
@@ -875,17 +874,17 @@ class Panel:
         ('dose',)
         """
         faults = Faults("inputs", self.ids, self.channel_names)
-        fitted = [fit_inputs(own, self.ids, self._rows.times.axis, faults) for own in inputs]
+        fitted = [fit_inputs(given, self.ids, self._rows.times.axis, faults) for given in inputs]
         faults.raise_if_any()
-        known = [own for own in fitted if own is not None]
+        known = [given for given in fitted if given is not None]
         joint = reduce(Inputs.joined, known) if known else None
         return self.from_rows(replace(self._rows, inputs=joint), self.is_checked)
 
     def with_limits(self, limits: Mapping[str, tuple[float | None, float | None]]) -> Self:
         """Return the same series with limits of channels, for a `fit` on them.
 
-        Intervals and samples of the estimator end there, for all series but those that have left a
-        limit themselves. Without this, zero is a limit of channels that were never past it.
+        The estimator clips intervals and samples there, except for series whose values exceed a
+        limit. By default, zero is a limit of channels that never crossed it.
 
         Parameters
         ----------
@@ -897,7 +896,7 @@ class Panel:
         Returns
         -------
         Panel
-            The series. Their values stay as they are.
+            The series, with unchanged values.
 
         Raises
         ------
@@ -928,7 +927,7 @@ class Panel:
         times : float64 ndarray of shape (n_obs,)
             Times, in the units of `times`.
         values : float64 ndarray of shape (n_obs, D)
-            Values. Only those of this panel itself keep their errors and other columns.
+            Values. Errors and other columns are only kept if this is `values` of the panel.
         offsets : int ndarray of shape (n_series + 1,)
             Where each series starts and the last one ends.
 
@@ -956,7 +955,7 @@ class Panel:
             full = rows.since_1970(times, rows.origin[series_index(offsets)])
         elif times is self.times:
             full = rows.times
-        else:  # the ticks of other times are not known
+        else:  # other times have no ticks
             full = rows.times._replace(counts=times, ticks=None)
         beside = rows.beside if values is self.values else {}
         rows = replace(rows, times=full, values=values, beside=beside, offsets=offsets, origin=None)
@@ -998,7 +997,7 @@ class Panel:
         Returns
         -------
         DataFrame
-            Columns of ids, times (in the type in which they were given) and channels; of a panel
+            Columns of ids, times (in the type in which they were given) and channels; for a panel
             with errors also ``<channel>_error`` for each channel.
 
         Raises
@@ -1024,7 +1023,7 @@ class Panel:
         Returns
         -------
         list of DataFrame
-            Indexed by the times in the type in which they were given, with a column a channel.
+            Indexed by the times in the type in which they were given, with a column per channel.
 
         Examples
         --------
@@ -1042,8 +1041,8 @@ class Panel:
         Returns
         -------
         DataFrame
-            A column a channel, indexed by id and time in the type in which they were given. sktime
-            itself reads times that are datetimes or whole numbers only.
+            A column per channel, indexed by id and time in the type in which they were given.
+            sktime only reads times that are datetimes or whole numbers.
 
         Examples
         --------
@@ -1066,11 +1065,11 @@ class Panel:
         -------
         DataFrame
             One row per channel: the number of `series` that observe it, its number of observed
-            `cells`, the `share` of the rows that these are, their median number per series
-            (`per_series`), and `mean`, `std`, `min` and `max` of the values. `median_gap` and
-            `longest_gap` between observations are in the units of `times`. The last row, "(any)",
-            counts the rows in which any channel is observed: a series has data for about as many
-            coefficients as it has such rows.
+            `cells`, their `share` of the rows, their median number per series (`per_series`), and
+            `mean`, `std`, `min` and `max` of the values. `median_gap` and `longest_gap` between
+            observations are in the units of `times`. The last row, "(any)", counts the rows in
+            which any channel is observed: a series has data for about as many coefficients as it
+            has such rows.
 
         Notes
         -----
@@ -1093,10 +1092,10 @@ class Panel:
         Parameters
         ----------
         ax : Axes, array-like of Axes or None, default=None
-            One axes a channel; None for a new figure of matplotlib, with the channels below one
+            One axes per channel; None for a new matplotlib figure, with the channels below one
             another.
         max_series : int, default=10
-            Number of series to draw, from the first one on. Select others by ``panel[...]`` before.
+            Number of series to draw, from the first one on. Select others with ``panel[...]``.
 
         Returns
         -------
@@ -1106,7 +1105,7 @@ class Panel:
         Raises
         ------
         ValueError
-            If there is not one axes for each channel.
+            If the number of axes is not that of channels.
 
         Examples
         --------
@@ -1114,7 +1113,7 @@ class Panel:
         >>> from skpolyode.panel import Panel
         >>> panel = Panel.from_series([([0, 1, 4], [[1.0, 5.0], [2.0, None], [6.0, None]])])
         >>> axes = panel.plot()
-        >>> [len(own.lines) for own in axes]
+        >>> [len(axis.lines) for axis in axes]
         [1, 1]
         >>> plt.close(axes[0].figure)
         """
@@ -1126,15 +1125,15 @@ class Panel:
         return OneAxis((self.n_series,))
 
     def __getattr__(self, name: str) -> Any:
-        # scikit-learn's check of tables asks for it first; splitters and searches do not.
+        # scikit-learn's validation of tables reads it; splitters and searches do not.
         if name == "dtype":
             raise TypeError(NO_TABLE)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name)
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
-        """Return an array of objects: panels of one series each, which `as_panel` puts together.
+        """Return an array of objects: panels of one series each, which `as_panel` concatenates.
 
-        For what only knows arrays (`BaggingClassifier`, a column of a frame).
+        For code that needs arrays (`BaggingClassifier`, a column of a frame).
         """
         if dtype is not None and np.dtype(dtype) != object:
             raise TypeError(
@@ -1155,11 +1154,11 @@ class Panel:
         return self.equals(other) if isinstance(other, Panel) else NotImplemented
 
     def __hash__(self) -> int:
-        """Hash of what equal panels share: pandas hashes the cells of its columns."""
+        """Hash that equal panels share: pandas hashes the cells of its columns."""
         return hash((len(self), self.n_channels, *self.times[:1].tolist(), len(self.times)))
 
     def equals(self, other: object) -> bool:
-        """Tell whether two panels hold the same series, with the same labels.
+        """Return whether two panels hold the same series, with the same labels.
 
         Parameters
         ----------

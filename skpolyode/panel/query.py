@@ -1,4 +1,4 @@
-"""Times at which a user asks for answers."""
+"""Times that users pass to queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DURATIONS = (
 def query_times(
     panel: Panel, times: Any, relative_to: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read the times at which answers for each series of a panel are wanted.
+    """Read the query times of each series of a panel.
 
     Parameters
     ----------
@@ -34,18 +34,18 @@ def query_times(
     times : scalar, array-like of shape (Q,) or sequence of n_series such
         Times for all series, or a list with the times for each. Numbers, in the units of the
         panel's `times`; for a panel of datetimes datetimes, with a time zone if and only if the
-        panel has one, or text such as "2026-01-02 05:00", which without a UTC offset is of the
+        panel has one, or text such as "2026-01-02 05:00", which without a UTC offset is in the
         panel's zone. Any order, repetitions allowed.
     relative_to : {"start", "end"} or None, default=None
         What `times` count from: the first or the last observation of each series; they are then
         numbers, or for a panel of datetimes timedeltas, also as text ("90min"). A series without
-        any observation has neither, and gets no times. None: the panel's own clock.
+        any observation gets no times. None: absolute times.
 
     Returns
     -------
     times : float64 ndarray of shape (n_queries,)
-        Times of all series one after the other, in the order given, in the units of the panel's
-        `times` and counted as those are.
+        Times of all series one after the other, in the order given, in the units and from the
+        origin of the panel's `times`.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start and those of the last one end.
 
@@ -54,7 +54,7 @@ def query_times(
     ValueError
         If there are no times, too many or too few lists of them, or any that is not finite.
     TypeError
-        If the times are of another kind than those of the panel.
+        If the type of the times does not fit that of the panel.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def query_times(
 
 
 def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndarray | None:
-    """Return the times (n_series,) that relative ones count from: `start`, `end` or none."""
+    """Return the origin (n_series,) of relative times: `start`, `end` or None."""
     if relative_to is None:
         return None
     if relative_to not in ("start", "end"):
@@ -85,9 +85,9 @@ def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndar
 def times_since(
     panel: Panel, times: Any, since: np.ndarray | None, name: str = "times"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `query_times`, of times that count from `since` (n_series,); no times where it is NaN.
+    """As `query_times`, for times that count from `since` (n_series,); no times where it is NaN.
 
-    None: the panel's clock. `name` is what the user calls them.
+    None: absolute times. `name` is the name in messages.
     """
     relative, origin = since is not None, panel.rows.origin
     _refuse_times_by_ids(times, panel, name)
@@ -111,16 +111,16 @@ def times_since(
         )
     if relative:
         starts = zip(since, reads, strict=True)
-        blocks = [t + own.counts if np.isfinite(t) else np.empty(0) for t, own in starts]
+        blocks = [t + leads.counts if np.isfinite(t) else np.empty(0) for t, leads in starts]
     elif origin is None:
-        blocks = [own.counts for own in reads]
+        blocks = [each.counts for each in reads]
     else:
         blocks = [panel.rows.since_origin(*pair) for pair in zip(reads, origin, strict=True)]
     return np.concatenate([np.empty(0), *blocks]), offsets_from([len(block) for block in blocks])
 
 
 def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
-    """Rows up to the cutoff and those after it, of the series that have observations in both."""
+    """Rows up to the cutoff and those after it, for series with observations in both."""
     panel = observed_part(panel)
     past, future = split_rows(panel, read_cutoff(panel, cutoff))
     kept = (past.lengths > 0) & (future.lengths > 0)
@@ -132,7 +132,7 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
 
 
 def read_cutoff(panel: Panel, cutoff: Any) -> np.ndarray:
-    """Times (B,), from a share of the durations, one time, or one for each series."""
+    """Cutoff times (B,), from a share of the durations, one time, or one for each series."""
     if isinstance(cutoff, float) and 0 < cutoff < 1:
         return panel.start + cutoff * (panel.end - panel.start)
     if isinstance(cutoff, str) and not panel.is_datetime:
@@ -163,9 +163,9 @@ def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
 
 
 def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
-    """Name a time that cannot be answered, and how far off it is, for an error message.
+    """Describe a time outside the valid range, and its distance, for an error message.
 
-    The time is shown too: numbers may have been meant as steps, or as counts since 1970.
+    The time is shown because numbers may have been meant as steps, or as counts since 1970.
     """
     unit = f" {panel.time_unit}" if panel.is_datetime else ""
     asked = panel.rows.format_from(series, time)
@@ -175,10 +175,10 @@ def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
 def refuse_early(
     panel: Panel, times: np.ndarray, offsets: np.ndarray, first: np.ndarray, why: str
 ) -> None:
-    """Raise a ValueError for times before the `first` (n_series,) that can be answered.
+    """Raise a ValueError for times before the `first` valid ones (n_series,).
 
-    The times of each series start at `offsets` (n_series + 1,). `why` is a format, of what comes
-    after "before", that takes the number of times that are too early.
+    The times of each series start at `offsets` (n_series + 1,). `why` is a format string for the
+    text after "before"; it takes the number of times that are too early.
     """
     early = np.repeat(first, np.diff(offsets)) - times
     if (wrong := early > 0).any():
@@ -188,7 +188,7 @@ def refuse_early(
 
 
 def counts_remedy(panel: Panel) -> str:
-    """How to turn counts since 1970 into the datetimes of a panel."""
+    """Advice in messages: how to convert counts since 1970 to the datetimes of a panel."""
     zone = "" if panel.tz is None else f", utc=True).tz_convert({panel.tz!r}"
     unit = {"min": "m"}.get(panel.time_unit, panel.time_unit)
     return (
@@ -197,9 +197,9 @@ def counts_remedy(panel: Panel) -> str:
 
 
 def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:
-    """Times (Q,) relative to some moment, in units of `time_unit`.
+    """Relative times (Q,), in units of `time_unit`.
 
-    Numbers, or beside datetimes (`time_unit` is not None) timedeltas, or text such as "90min".
+    Numbers, or with datetimes (`time_unit` is not None) timedeltas, or text such as "90min".
     """
     is_datetime = time_unit is not None
     try:
@@ -238,9 +238,9 @@ def _read(times: Any, panel: Panel, name: str) -> Times:
 
 
 def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> TimeBlock:
-    """Moments that a user names; beside a panel of datetimes also as text.
+    """Absolute times from a user; for a panel of datetimes also as text.
 
-    Text without a UTC offset is of the time zone of the panel. `remedy` is for durations.
+    Text without a UTC offset is in the time zone of the panel. `remedy` is for durations.
     """
     times = [times] if np.ndim(times) == 0 else times
     if isinstance(times, pd.DatetimeIndex) or not any(isinstance(time, str) for time in times):
@@ -251,7 +251,7 @@ def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> Time
 
 
 def moments(times: Any, tz: Any, name: str, remedy: str = "") -> pd.DatetimeIndex:
-    """Moments of which some are text, in a time zone; one with a UTC offset is converted to it."""
+    """Datetimes in a time zone, from datetimes and text; UTC offsets in text are converted."""
     plain = [str(time) if isinstance(time, str) else time for time in times]  # no strings of numpy
     refuse_words(plain, name, tz, remedy)
     try:
@@ -287,10 +287,10 @@ def refuse_words(times: Any, name: str, tz: Any = None, remedy: str = "") -> Non
 
 
 def _read_texts(times: list[Any]) -> pd.DatetimeIndex:
-    """Moments of text, or what pandas raises; several UTC offsets become UTC."""
+    """Datetimes from text; several UTC offsets become UTC. Errors are those of pandas."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # of pandas 2, about mixed offsets
+            warnings.simplefilter("error", FutureWarning)  # pandas 2 warns of mixed offsets
             return pd.to_datetime(times, format="ISO8601")
     except (ValueError, FutureWarning):
         if any(pd.to_datetime(time, format="ISO8601").tzinfo is None for time in times):
@@ -311,7 +311,7 @@ def _checked(block: TimeBlock, time_unit: str | None, name: str, given: Any) -> 
 
 
 def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str = "") -> None:
-    """Refuse times of another kind than those of the panel; `remedy` is for durations."""
+    """Raise an error if the type of times is not that of the panel; `remedy` is for durations."""
     if block.kind == "number" and not panel.is_datetime:
         return
     if block.kind != "datetime" or not panel.is_datetime:
@@ -321,8 +321,8 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
             remedy += f"; {counts_remedy(panel)}"
         raise TypeError(f"{name} must be {wanted}, as {like}, got {block.kind}s{remedy}.")
     if (block.tz is None) != (panel.tz is None):
-        own, other = (f"the time zone {zone}" if zone else "none" for zone in (panel.tz, block.tz))
+        zone, other = (f"the time zone {tz}" if tz else "none" for tz in (panel.tz, block.tz))
         raise TypeError(
-            f"{name} must have a time zone exactly if the series have; the series have {own}, "
+            f"{name} must have a time zone exactly if the series have; the series have {zone}, "
             f"times have {other}; use tz_localize."
         )

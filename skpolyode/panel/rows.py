@@ -14,44 +14,44 @@ from skpolyode.panel.timeaxis import Times, to_ticks
 
 Duplicates = Literal["error", "mean", "sum", "first", "last"]
 
-_NEAR_TICK = 1e-3  # ticks that rounding may move a time between them
-_MOST_TICKS = 9.2e18  # that an int64 surely holds: 291 years of nanoseconds
+_NEAR_TICK = 1e-3  # ticks by which rounding may move a time
+_MOST_TICKS = 9.2e18  # that an int64 can hold: 291 years of nanoseconds
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Everything that a panel stores: rows of all series one after the other, and labels."""
+    """Contents of a panel: the rows of all series one after the other, and labels."""
 
     times: Times
     values: np.ndarray
     offsets: np.ndarray
     ids: np.ndarray | None = None
     channel_names: tuple[str, ...] | None = None
-    # Whether the input named the channels; otherwise their names x0, x1, ... were made up.
+    # Whether the input named the channels; otherwise they have the default names x0, x1, ...
     has_channel_names: bool = False
     static: pd.DataFrame | None = None
-    # Positions of series that could not be read, and stand here without rows until that is raised.
+    # Positions of series that could not be read: they have no rows, and an error follows.
     unreadable: Sequence[int] = ()
-    # Whether series without any observation are there on purpose.
+    # Whether series without any observation are kept.
     keeps_empty: bool = False
-    # Of a panel seen from its start: the ticks (n_series,) from which `times` are counted.
+    # After `since_start`: the ticks (n_series,) from which `times` count.
     origin: np.ndarray | None = None
-    # Columns (n_obs, D) by name, which go where their cells go; see `skpolyode.panel.columns`.
+    # Columns (n_obs, D) by name that accompany the values; see `skpolyode.panel.columns`.
     beside: Beside = field(default_factory=dict)
     # `Inputs` of each series, on the clock of the user; None if there are none.
     inputs: Any = None
-    # Whether the ids were given, or are what a selection left; otherwise they count the series.
+    # Whether the ids were given, or result from a selection; otherwise they are 0, 1, ...
     has_ids: bool = False
     # Least and largest value that channels can have, by name; see `Panel.with_limits`.
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def at(self, index: Any, offsets: np.ndarray) -> Rows:
-        """Select rows, in the order of the index, as the rows of series with these offsets."""
+        """Select rows, in the order of the index, for series with these offsets."""
         rows = self.with_cells(lambda cells: cells[index])
         return replace(rows, times=self.times.at(index), offsets=offsets)
 
     def of_series(self, series: np.ndarray, index: Any, offsets: np.ndarray) -> Rows:
-        """Select rows of some series, which may be there many times, with their labels."""
+        """Select series, possibly repeated, and rows of them, with their labels."""
         return replace(
             self.at(index, offsets),
             ids=self.ids[series],
@@ -62,12 +62,12 @@ class Rows:
         )
 
     def with_cells(self, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
-        """Change the values, and the columns beside them in the same way."""
+        """Apply a change to the values and to the columns beside them."""
         beside = {name: change(column) for name, column in self.beside.items()}
         return replace(self, values=change(self.values), beside=beside)
 
     def with_beside(self, **columns: np.ndarray | None) -> Rows:
-        """Set columns beside the values; None takes one away."""
+        """Set columns beside the values; None removes one."""
         joint = {**self.beside, **columns}
         return replace(self, beside={name: x for name, x in joint.items() if x is not None})
 
@@ -77,7 +77,7 @@ class Rows:
 
     @property
     def errors(self) -> np.ndarray | None:
-        """Standard deviations (n_obs, D) of the values, NaN where not known; None if none is."""
+        """Standard deviations (n_obs, D) of the values, NaN where not known, or None."""
         return self.beside.get("errors")
 
     @property
@@ -92,19 +92,19 @@ class Rows:
 
     @property
     def elapsed(self) -> np.ndarray:
-        """Times since the first row of the series, float64 (n_obs,), of exact differences."""
+        """Times since the first row of the series, float64 (n_obs,), from exact differences."""
         counts, _, ticks, per_unit = self.times
         if len(counts) == 0:
             return counts
         first = np.minimum(self.offsets[:-1], len(counts) - 1)  # any row, for series without rows
         if ticks is None or self.origin is not None:
-            with np.errstate(over="ignore"):  # which the checks tell
+            with np.errstate(over="ignore"):  # later checks report it
                 return counts - np.repeat(counts[first], self.lengths)
         since = (ticks - np.repeat(ticks[first], self.lengths)) / per_unit
         return np.where(np.isnan(counts), np.nan, since)
 
     def since_origin(self, times: Times, origin: np.ndarray) -> np.ndarray:
-        """Count other times from the origins (...,) of their series, in the units of these rows."""
+        """Other times relative to the origins (...,) of their series, in the units of the rows."""
         (_, axis, _, per_unit), rest = self.times, 0.0
         ticks = times.counts * per_unit
         far = ~((np.abs(ticks) < _MOST_TICKS) & (np.abs(ticks - origin) < _MOST_TICKS))  # or NaN
@@ -126,13 +126,13 @@ class Rows:
         return self.format_from(self.series_of(row), self.times.counts[row])
 
     def format_from(self, series: int, time: float) -> str:
-        """Return a time as text that counts from the origin of a series, if it has one."""
+        """Return a time, relative to the origin of a series if it has one, as absolute text."""
         if self.origin is None:
             return self.times.axis.format(time)
         return self.since_1970(np.array([time]), self.origin[[series]]).format(0)
 
     def since_1970(self, times: np.ndarray, origin: np.ndarray) -> Times:
-        """Turn times that count from their origins (n_obs,) into those of the user."""
+        """Convert times that count from their origins (n_obs,) to those of the user."""
         _, axis, _, per_unit = self.times
         ticks = times * per_unit
         whole = np.rint(ticks)
@@ -144,17 +144,17 @@ class Rows:
         return Times(counts, axis, absolute if exact.all() else None, per_unit)
 
     def equals(self, other: Rows) -> bool:
-        """Whether other rows hold the same, with the same labels; NaN equals NaN."""
+        """Whether other rows have the same content and labels; NaN equals NaN."""
         one, two = self.times, other.times
         pairs = [(one.counts, two.counts)]
-        # Micro- beside nanoseconds, or none: then the counts must do.
+        # If only one has ticks, or resolutions differ, only the counts are compared.
         if one.per_unit == two.per_unit and one.ticks is not None and two.ticks is not None:
             pairs.append((one.ticks, two.ticks))
         names = ("offsets", "values", "static", "inputs")
         pairs += [(getattr(self, name), getattr(other, name)) for name in names]
         pairs += [(self.beside.get(k), other.beside.get(k)) for k in {*self.beside, *other.beside}]
-        pairs.append(tuple(pd.Index(own.ids, tupleize_cols=False) for own in (self, other)))
-        labels = [(own.times.axis, own.channel_names, own.limits) for own in (self, other)]
+        pairs.append(tuple(pd.Index(rows.ids, tupleize_cols=False) for rows in (self, other)))
+        labels = [(rows.times.axis, rows.channel_names, rows.limits) for rows in (self, other)]
         return labels[0] == labels[1] and all(_equal(*pair) for pair in pairs)
 
     @property
@@ -168,7 +168,7 @@ class Rows:
 
 
 def _equal(one: Any, two: Any) -> bool:
-    """Whether two arrays, tables or other parts of panels are the same, or there are none."""
+    """Whether two arrays, tables or other parts of panels are equal, or both None."""
     if one is None or two is None:
         return one is two
     is_array = isinstance(one, np.ndarray)
@@ -181,7 +181,7 @@ def offsets_from(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
     Parameters
     ----------
     lengths : array-like of int or bool of shape (n_series,)
-        Rows of each series. Of a mask of rows, the result at a panel's offsets is the offsets of
+        Rows of each series. For a mask of rows, the result at a panel's offsets is the offsets of
         the rows that the mask keeps.
 
     Returns
@@ -230,7 +230,7 @@ def series_index(offsets: np.ndarray) -> np.ndarray:
 
 
 def are_offsets(offsets: np.ndarray, n_rows: int) -> bool:
-    """Tell whether an array can say where the series of `n_rows` rows start."""
+    """Return whether an array holds valid offsets of `n_rows` rows."""
     if offsets.ndim != 1 or len(offsets) == 0 or offsets.dtype.kind not in "iu":
         return False
     rising = bool((offsets[1:] >= offsets[:-1]).all())
@@ -251,7 +251,7 @@ def stable_order(codes: np.ndarray) -> np.ndarray:
 
 
 def inside_series(offsets: np.ndarray, n_rows: int) -> np.ndarray:
-    """Mark every row, but the first, that has its predecessor in the same series."""
+    """Mask (n_rows - 1,), from row 1 on: whether the row before is in the same series."""
     inside = np.ones(max(n_rows - 1, 0), dtype=bool)
     borders = offsets[(offsets > 0) & (offsets < n_rows)]
     inside[borders - 1] = False
@@ -259,7 +259,7 @@ def inside_series(offsets: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def sort_rows(rows: Rows) -> Rows:
-    """Return the rows of each series in the order of time (equal times keep their order)."""
+    """Return the rows of each series sorted by time (equal times keep their order)."""
     times, inside = rows.times.order, inside_series(rows.offsets, len(rows.values))
     if not np.any((times[1:] < times[:-1]) & inside):
         return rows
@@ -268,7 +268,7 @@ def sort_rows(rows: Rows) -> Rows:
 
 
 def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
-    """Return rows in which neighbours of equal time are merged, channel by channel."""
+    """Merge adjacent rows of equal time, channel by channel."""
     times = rows.times.order
     same = (times[1:] == times[:-1]) & inside_series(rows.offsets, len(times))
     if not same.any():
@@ -280,11 +280,11 @@ def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
 
 
 def require_series(n_series: int, name: str) -> None:
-    """Refuse an input without any series."""
+    """Raise a ValueError for an input without any series."""
     if n_series == 0:
         raise ValueError(f"{name} has 0 sample(s) (series) while a minimum of 1 is required.")
 
 
 def default_channel_names(n_channels: int) -> tuple[str, ...]:
-    """Return the names of channels that were given none: x0, x1, ..."""
+    """Return the default names of channels: x0, x1, ..."""
     return tuple(f"x{channel}" for channel in range(n_channels))

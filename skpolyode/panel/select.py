@@ -1,7 +1,7 @@
 """Parts of the rows of a panel: those with an observation, windows, and recent rows.
 
-Rows and series without any observation are dropped once, where data come in; what computes with
-them then relies on `Panel.is_observed`. Answers about empty series are NaN.
+Rows and series without any observation are dropped once, on input; later code relies on
+`Panel.is_observed`. Results for empty series are NaN.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from, series_index
 from skpolyode.panel.timeaxis import TimeAxis, Times
 
-ENOUGH_ROWS = 20_000  # to learn the size of errors from
+ENOUGH_ROWS = 20_000  # enough to learn the size of errors
 
 
 def observed_series(panel: Panel) -> np.ndarray:
-    """Tell which series (n_series,) hold an observation: all, unless others are kept."""
+    """Return a mask (n_series,) of the series with an observation."""
     if not panel.rows.keeps_empty or panel.is_observed:
         return np.ones(panel.n_series, dtype=bool)
     return panel.rows.n_observed > 0
 
 
 def observed_part(panel: Panel) -> Panel:
-    """Leave out the rows that hold no observation; the panel itself if all of them do."""
+    """Drop rows without an observation; returns the panel itself if there are none."""
     if panel.is_observed:
         return panel
     rows = panel.rows.keep(panel.rows.observed)
@@ -37,7 +37,7 @@ def observed_part(panel: Panel) -> Panel:
 
 
 def drop_empty(panel: Panel, name: str = "X") -> Panel:
-    """Leave out series and rows without any observation: nothing can be learned from them."""
+    """Drop series and rows without any observation; a ValueError if nothing is left."""
     observed = observed_series(panel)
     if not observed.any():
         raise ValueError(f"{name} has no observation in any series: there is nothing to learn.")
@@ -75,11 +75,11 @@ def fill_values(
     if observed.all():
         return compute(observed_part(panel), times, offsets)
     counts = np.diff(offsets)
-    asked = np.repeat(observed, counts)
+    known = np.repeat(observed, counts)
     values = np.full((len(times), panel.n_channels), np.nan)
     if observed.any():
         part = observed_part(panel[observed])
-        values[asked] = compute(part, times[asked], offsets_from(counts[observed]))
+        values[known] = compute(part, times[known], offsets_from(counts[observed]))
     return values
 
 
@@ -92,7 +92,7 @@ def blank_panel(
     has_channel_names: bool = True,
     **labels: object,
 ) -> Panel:
-    """Panel without rows: the meaning of its times, ids and static rows."""
+    """Panel without rows, with the unit of its times, ids and static rows."""
     times = Times(np.empty(0), TimeAxis(time_unit, tz))
     blank = Rows(times, np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64))
     blank = build_rows(
@@ -103,7 +103,7 @@ def blank_panel(
 
 
 def first_series(panel: Panel, n_rows: int = ENOUGH_ROWS) -> Panel:
-    """As many series as reach a number of rows; all if they have fewer."""
+    """First series that together have at least `n_rows` rows; all if they have fewer."""
     return panel[: int(np.searchsorted(np.cumsum(panel.lengths), n_rows)) + 1]
 
 
@@ -121,7 +121,7 @@ def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
 def at_times(
     panel: Panel, times: np.ndarray, offsets: np.ndarray, values: np.ndarray | None = None
 ) -> Panel:
-    """Panel of the same series with other rows, on the same clock; by default with values of 0."""
+    """Panel of the same series with other rows, on the same clock; by default all values are 0."""
     if values is None:
         values = np.zeros((len(times), panel.n_channels))
     clock = panel.rows.times._replace(counts=times, ticks=None)
@@ -143,11 +143,11 @@ def series_of_rows(panel: Panel) -> np.ndarray:
 def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Panel:
     """Panel whose series k is the rows ``start[k]`` to ``stop[k] - 1`` of series ``series[k]``.
 
-    Rows count over all series of the panel. A series may be taken many times.
+    Rows are indices among all rows of the panel. A series may be taken many times.
     """
     offsets = offsets_from(stop - start)
     rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
-    is_observed = panel.is_observed and bool((stop > start).all())  # then so is every stretch
+    is_observed = panel.is_observed and bool((stop > start).all())  # then so is every part
     checked = panel.is_checked and is_observed
     rows = panel.rows.of_series(series, rows, offsets)
     return panel.from_rows(rows, checked, is_observed or None)
@@ -156,8 +156,8 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
 def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:
     """Cut series much longer than `length` rows into windows that overlap.
 
-    Training runs through all series at once, row by row: cutting makes its cost that of the rows
-    and not that of the longest series, and gives one long series several beginnings.
+    Training runs through all series at once, row by row. Cutting makes its cost depend on the
+    number of rows, not on the longest series, and gives one long series several starts.
     """
     return take(panel, *window_bounds(panel.offsets, length, overlap))
 
@@ -182,7 +182,7 @@ def window_bounds(
 
 
 def last_seen_rows(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """For each row and channel the last row, up to it, that observes the channel; -1 if none."""
+    """Rows (n_obs, D): the last row of the series, up to each, that observes a channel, or -1."""
     index = np.where(np.isnan(values), -1, np.arange(len(values))[:, None])
     latest = np.maximum.accumulate(index, axis=0)
     first = offsets[series_index(offsets)][:, None]
@@ -190,16 +190,16 @@ def last_seen_rows(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def time_since_seen(panel: Panel, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Time (Q, D) since each channel was last observed, up to rows (Q,), at later times (Q,).
+    """Times (Q, D) from the last observation of each channel, up to `rows` (Q,), to `times` (Q,).
 
-    It is infinite where a channel was not observed, or a row is -1.
+    Infinite where a channel was not observed, or a row is -1.
     """
     seen = np.where(rows[:, None] < 0, -1, last_seen_rows(panel.values, panel.offsets)[rows])
     return np.where(seen < 0, np.inf, times[:, None] - panel.times[seen])
 
 
 def series_chunks(lengths: np.ndarray, n_rows: int) -> Iterator[slice]:
-    """Consecutive series, of some lengths, with about `n_rows` rows together."""
+    """Slices of consecutive series, of these lengths, with about `n_rows` rows each."""
     chunk = (np.cumsum(lengths) - 1) // n_rows
     bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
     for start, stop in pairwise(bounds):
@@ -207,11 +207,11 @@ def series_chunks(lengths: np.ndarray, n_rows: int) -> Iterator[slice]:
 
 
 def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
-    """First row that matters to the state at each of `rows`.
+    """First row that affects the state at each of `rows`.
 
-    That is the first within `reach` of it, or of the last observation of a channel that was not
-    observed since: the dynamics go on from there, with what was remembered then. The state of a
-    channel that was never observed was never set anew, and comes from the first row of all.
+    It is the first within `reach` of the earliest of the channels' last observations: from there
+    the dynamics continue with the memory at that time. If a channel was never observed, its state
+    was never reset, and the first row of the series counts.
     """
     starts = np.empty(panel.n_observations, dtype=np.int64)
     for first, end in zip(panel.offsets[:-1], panel.offsets[1:], strict=True):
@@ -223,10 +223,10 @@ def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:
 
 
 def recent_part(panel: Panel, reach: float, n_rows: np.ndarray | int = 0) -> Panel:
-    """Rows that matter to the state at the last one of each series; see `context_starts`.
+    """Rows that affect the state at the end of each series; see `context_starts`.
 
-    They are at least `n_rows`, where the series has as many: after a gap longer than the reach,
-    time alone would not tell one part from another. The panel has no row without an observation.
+    They are at least `n_rows`, if the series has as many: after a gap longer than the reach, a
+    larger reach alone may add none. The panel has no empty rows.
     """
     last = panel.offsets[1:] - 1
     if (panel.end - panel.start <= 2 * reach).all():

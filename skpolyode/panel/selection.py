@@ -1,4 +1,4 @@
-"""Channels in the order of a fit, and entries in the order of the series."""
+"""Alignment of channels with those of a fit, and of entries with the series."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skpolyode.panel.checks import first_misplaced
 
 
 def refuse_reordered(values: object, panel: Any, name: str) -> None:
-    """Refuse entries whose pandas index holds ids of the series at other positions.
+    """Raise a ValueError if the pandas index of entries holds ids of series at other positions.
 
-    Entries belong to series by position. An index without ids means nothing, as in scikit-learn,
-    and so do ids that were not given. The text "7" is the id 7, and the other way round.
+    Entries belong to series by position. As in scikit-learn, an index without ids is ignored; so
+    are ids that were not given. The text "7" and the number 7 are the same id.
     """
     if not isinstance(values, pd.Series | pd.DataFrame) or len(values) != panel.n_series:
         return
@@ -31,9 +31,9 @@ def refuse_reordered(values: object, panel: Any, name: str) -> None:
 
 
 def align_to_fit(panel: Any, estimator: Any, name: str = "X") -> Any:
-    """Panel with the channels that an estimator was fitted on, in the order of its answers.
+    """Panel with the channels that an estimator was fitted on, in its order.
 
-    An object that does not tell its channels takes them by position.
+    Without an attribute `channel_names_` of the estimator, the panel is returned as it is.
     """
     if not hasattr(estimator, "channel_names_"):
         return panel
@@ -52,14 +52,14 @@ def channel_order(
 ) -> list[int]:
     """Positions of the channels that `owner` was fitted on among those found.
 
-    `known` and `named` tell whether the names on either side were given; for the rest, see
-    `Panel.align_channels`.
+    `known` and `named` state whether the names found and wanted were given; for the other
+    parameters see `Panel.align_channels`.
     """
     found, wanted = list(found), list(wanted)
     if known:
         if sorted(found) == sorted(wanted):
             return [found.index(channel) for channel in wanted]
-        # The columns [1, 0] of a frame are those of an array, seen from its end.
+        # The columns [1, 0] of a frame are those of an array, reversed.
         counted = [str(k) for k in range(len(wanted))]
         if not named and sorted(found) == sorted(counted):
             return [found.index(channel) for channel in counted]

@@ -1,8 +1,8 @@
-"""Times of any kind to float64 and back.
+"""Conversion of times of any type to float64 and back.
 
 Datetimes become counts of a unit since 1970-01-01 UTC. Today such a count in seconds is rounded to
 2.4e-7, so differences of times are computed from ticks (whole micro- or nanoseconds, or the user's
-integers), which are kept beside the counts.
+integers), which are stored with the counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LAST_WHOLE = int(1 / np.finfo(np.float64).epsneg)  # 2**53: float64 holds all wh
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """What the numbers in `times` mean: plain numbers (unit None) or datetimes."""
+    """Meaning of the numbers in `times`: plain numbers (unit None) or datetimes."""
 
     unit: str | None = None
     tz: str | None = None
@@ -65,12 +65,12 @@ class TimeAxis:
         return self.of_ticks(to_ticks(times, self.unit))
 
     def of_ticks(self, ticks: np.ndarray, per_us: int = 1) -> pd.DatetimeIndex:
-        """Return the datetimes that whole micro- or nanoseconds since 1970 stand for."""
+        """Return the datetimes of whole micro- or nanoseconds since 1970."""
         index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
         return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
 
     def format(self, time: float, digits: int = 15) -> str:
-        """Return one time as text; numbers of 10^6 and more keep all their digits."""
+        """Return one time as text; numbers of 10^6 and more keep all digits."""
         if self.unit is None or not np.isfinite(time):
             return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
         return str(self.to_user(np.array([time]))[0])
@@ -82,22 +82,22 @@ class TimeBlock(NamedTuple):
     data: np.ndarray
     kind: str = "number"
     tz: str | None = None
-    per_us: int = 1  # ticks of a microsecond: 1, or 1000 where nanoseconds are needed
+    per_us: int = 1  # ticks per microsecond: 1, or 1000 where nanoseconds are needed
 
 
 def as_timedelta(value: Any) -> pd.Timedelta:
-    """Read a duration as `pandas.Timedelta` does, but no text without a unit (nanoseconds)."""
+    """Read a duration as `pandas.Timedelta` does, but refuse text without a unit (nanoseconds)."""
     if isinstance(value, str) and not re.search("[a-zA-Z:]", value):
         raise ValueError(f"{value!r} has no unit")
     return pd.Timedelta(value)
 
 
 class Times(NamedTuple):
-    """Times of all rows: counts that everything computes with, and exact ticks beside them."""
+    """Times of all rows: counts, which computations use, and exact ticks."""
 
     counts: np.ndarray  # float64 (n_obs,), NaN where missing
     axis: TimeAxis
-    # int64 (n_obs,), exactly `per_unit` times the counts; None where the counts are all there is.
+    # int64 (n_obs,), exactly `per_unit` times the counts; None if there are only counts.
     ticks: np.ndarray | None = None
     per_unit: int = 1
 
@@ -108,12 +108,12 @@ class Times(NamedTuple):
 
     @property
     def order(self) -> np.ndarray:
-        """Numbers that rise as the times do, however close these are."""
+        """Numbers in the exact order of the times."""
         return self.counts if self.ticks is None else self.ticks
 
     @property
     def per_us(self) -> int:
-        """Ticks of a microsecond, for datetimes: 1 or 1000."""
+        """Ticks per microsecond, for datetimes: 1 or 1000."""
         return self.per_unit // MICROSECONDS[self.axis.unit]
 
     def format(self, row: int) -> str:
@@ -128,12 +128,12 @@ class Times(NamedTuple):
             return self.axis.to_user(self.counts)
         if self.axis.unit is not None:
             return self.axis.of_ticks(self.ticks, self.per_us)
-        # Timedeltas become plain numbers; whole numbers stay what they were.
+        # Timedeltas become plain numbers; whole numbers stay integers.
         return self.ticks if self.per_unit == 1 else self.counts
 
 
 def read_times(times: object) -> TimeBlock:
-    """Read the times of one series, whatever their kind.
+    """Read the times of one series, of any supported type.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def read_times(times: object) -> TimeBlock:
 
 
 def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
-    """Concatenate blocks of one kind into float64 times and say what the numbers mean."""
+    """Concatenate blocks of one kind into float64 times with their time axis."""
     filled = [block for block in blocks if block.data.size]
     if not filled:
         return Times(np.empty(0), TimeAxis(time_unit))
@@ -220,13 +220,13 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
 
 
 def _as_ticks(block: TimeBlock, per_us: int) -> np.ndarray:
-    """Ticks of a block, micro- or nanoseconds, in another of the two resolutions."""
+    """Ticks of a block, converted to micro- or nanoseconds."""
     ticks = block.data // max(block.per_us // per_us, 1) * max(per_us // block.per_us, 1)
     return np.where(block.data == _NAT, _NAT, ticks)
 
 
 def _spanned(ticks: np.ndarray, per_unit: int) -> tuple[np.ndarray, int] | tuple[()]:
-    """Ticks, unless differences of them do not fit into an int64."""
+    """Ticks and their number per unit; () if differences of ticks do not fit into an int64."""
     known = ticks[ticks != _NAT]
     if known.size and int(known.max()) - int(known.min()) > _LAST:
         return ()
@@ -237,12 +237,12 @@ def _spanned(ticks: np.ndarray, per_unit: int) -> tuple[np.ndarray, int] | tuple
 def _tz_name(tz: datetime.tzinfo) -> str:
     try:
         return str(pd.DatetimeTZDtype(tz=str(tz)).tz)
-    except (KeyError, TypeError, ValueError):  # a zone without a name that pandas can read back
+    except (KeyError, TypeError, ValueError):  # a zone whose name pandas cannot read
         return "UTC"
 
 
 def _ticks_of(array: np.ndarray, tz: str | None = None) -> TimeBlock:
-    """Whole microseconds of datetimes and timedeltas, or nanoseconds where they have such."""
+    """Whole microseconds of datetimes and timedeltas, or nanoseconds if they have any."""
     kind = array.dtype.kind
     name, ticks = "datetime" if kind == "M" else "timedelta", array.astype(f"{kind}8[us]")
     if np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as"):
@@ -256,7 +256,7 @@ def _ticks_of(array: np.ndarray, tz: str | None = None) -> TimeBlock:
 
 
 def _refuse_far(counts: np.ndarray, unit: str, per_us: int = 1) -> None:
-    """Raise a ValueError for counts of a unit that no datetime can hold."""
+    """Raise a ValueError for counts of a unit beyond the range of datetimes."""
     known = np.abs(counts[np.isfinite(counts)])
     if known.max(initial=0.0) >= _LAST / (per_us * MICROSECONDS[unit]):
         years = known.max() * MICROSECONDS[unit] / (365.25 * MICROSECONDS["D"])
@@ -268,10 +268,10 @@ def _refuse_far(counts: np.ndarray, unit: str, per_us: int = 1) -> None:
 
 
 def to_ticks(times: np.ndarray, unit: str, per_us: int = 1) -> np.ndarray:
-    """Return the whole micro- or nanoseconds of counts of a unit."""
+    """Convert counts of a unit to whole micro- or nanoseconds."""
     known = np.isfinite(times)
     _refuse_far(times, unit, per_us)
-    # Whole units and the rest apart: the product of a large count and the unit would round again.
+    # Whole units and fractions separately: the product of a large count and the unit would round.
     whole = np.floor(np.where(known, times, 0.0))
     rest = np.where(known, times, 0.0) - whole
     per_unit = per_us * MICROSECONDS[unit]

@@ -1,4 +1,4 @@
-"""Units that a model computes in."""
+"""Units of models, and conversion from and to those of users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skpolyode.panel.panel import Panel
 from skpolyode.saving.codec import saved
 
 LARGEST = 1e304  # in the user's units: differences of such values are still finite
-_N_WEIGHINGS = 4  # of cells by their errors and the spread of the channel, which converge
+_N_WEIGHINGS = 4  # iterations of weights of cells, from their errors and the channel's spread
 _FURTHEST = 1e100  # standard deviations from the mean: products and slopes are still finite
 
 
@@ -19,20 +19,20 @@ _FURTHEST = 1e100  # standard deviations from the mean: products and slopes are 
 class ChannelScaler(NamedTuple):
     """Mean and standard deviation of each channel.
 
-    Channels are scaled, never single coefficients: the coefficients are orthonormal, and their
-    Euclidean distance is the distance between histories only on their common scale.
+    Channels are scaled, not single coefficients: these are orthonormal, so that their Euclidean
+    distance is the distance between histories, as long as they have a common scale.
 
     Parameters
     ----------
     mean : float64 ndarray of shape (D,)
         In the user's units.
     scale : float64 ndarray of shape (D,)
-        Standard deviations; one of a channel that is constant.
+        Standard deviations; 1 for constant channels.
     observed : bool ndarray of shape (D,) or None, default=None
-        Which channels training saw at all; None if it saw all of them. The others have the mean
-        0 and the scale 1, and their later values are not read.
+        Mask of the channels observed in training; None if all were. The others have the mean 0 and
+        the scale 1, and their later values are ignored.
     limits : CellLimits or None, default=None
-        What cells may be; the model ignores others.
+        Limits of cells; the model ignores cells beyond them.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class ChannelScaler(NamedTuple):
     ) -> ChannelScaler:
         """Scaler of values (P, D) with NaN; safe for any finite size of the values.
 
-        With `errors` (P, D), NaN where not known, cells count by what they tell.
+        With `errors` (P, D), NaN where not known, cells are weighted by their inverse variances.
         """
         observed = ~np.isnan(values)
         size = np.where(observed, np.abs(values), 0.0).max(axis=0, initial=0.0)
@@ -69,12 +69,12 @@ class ChannelScaler(NamedTuple):
             noise = np.nan_to_num(np.minimum(errors / size, _FURTHEST)) ** 2
             weights = observed.astype(np.float64)
             for _ in range(_N_WEIGHINGS):
-                usual = (weights * noise).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
-                signal = np.maximum(scale**2 - usual, 1e-3 * scale**2)
+                mean_noise = (weights * noise).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-300)
+                signal = np.maximum(scale**2 - mean_noise, 1e-3 * scale**2)
                 weights = observed / np.maximum(signal + noise, np.finfo(np.float64).tiny)
                 weights = weights / np.maximum(weights.max(axis=0), 1e-300)
                 mean, scale = _moments(relative, weights)
-        # A constant channel has only rounding errors left; they must not be blown up.
+        # The variation of a constant channel is rounding; do not amplify it.
         scale = np.where(scale > 1e-13, scale, 1.0)
         scale = np.maximum(scale * size, np.finfo(np.float64).tiny)
         known = observed.any(axis=0)
@@ -82,17 +82,17 @@ class ChannelScaler(NamedTuple):
 
     @property
     def of_differences(self) -> ChannelScaler:
-        """Scaler of differences and deviations, which have no mean to be taken off."""
+        """Scaler of differences and deviations: the same scale with mean 0."""
         return self._replace(mean=np.zeros_like(self.mean))
 
     def is_too_far(self, values: np.ndarray) -> np.ndarray:
-        """Whether values are too large to compute with, absolutely or beside those of `fit`."""
+        """Mask of values too large to compute with, absolutely or relative to those of `fit`."""
         reach = np.minimum(self.scale, 10 * LARGEST / _FURTHEST) * _FURTHEST
         lowest = np.maximum(self.mean - reach, -LARGEST)
         return (values < lowest) | (values > np.minimum(self.mean + reach, LARGEST))
 
     def known(self, values: np.ndarray) -> np.ndarray:
-        """Values (P, D) with NaN in channels that training never saw."""
+        """Values (P, D), NaN in channels never observed in training."""
         return values if self.observed is None else np.where(self.observed, values, np.nan)
 
     def transform(self, values: np.ndarray) -> np.ndarray:
@@ -100,11 +100,11 @@ class ChannelScaler(NamedTuple):
         return (values - self.mean) / self.scale
 
     def read(self, values: np.ndarray) -> np.ndarray:
-        """Values as models see them: standardised, with NaN in channels that training never saw."""
+        """Standardised values for models, NaN in channels never observed in training."""
         return self.transform(self.known(values))
 
     def at_mean(self, values: np.ndarray) -> np.ndarray:
-        """Standardised values (..., D), at the mean in channels that training never saw."""
+        """Standardised values (..., D), 0 in channels never observed in training."""
         return values if self.observed is None else values * self.observed
 
     def inverse(self, values: np.ndarray) -> np.ndarray:
@@ -112,7 +112,7 @@ class ChannelScaler(NamedTuple):
         return values * self.scale + self.mean
 
     def inverse_std(self, std: np.ndarray) -> np.ndarray:
-        """Standard deviations (..., D) in the user's units; one in channels never seen."""
+        """Standard deviations (..., D) in the user's units; 1 in channels never observed."""
         std = std * self.scale
         return std if self.observed is None else np.where(self.observed, std, self.scale)
 
@@ -131,7 +131,7 @@ class Standardised(NamedTuple):
     Parameters
     ----------
     times : float64 ndarray of shape (P,)
-        Since the first row of the series.
+        Times since the first row of the series.
     values : float64 ndarray of shape (P, D)
         In standard deviations from the mean, NaN where not observed.
     offsets : int64 ndarray of shape (B + 1,)
@@ -157,7 +157,7 @@ class Standardised(NamedTuple):
 
 @saved(scaler="D", time_scale="positive")
 class Units(NamedTuple):
-    """Between the user's units and those of a model.
+    """Conversion between the user's units and those of a model.
 
     Parameters
     ----------
@@ -179,5 +179,5 @@ class Units(NamedTuple):
 
     @classmethod
     def of(cls, panel: Panel, time_scale: float, limits: CellLimits | None = None) -> Self:
-        """Units of the series of training; see `ChannelScaler.of`."""
+        """Units from training series; see `ChannelScaler.of`."""
         return cls(ChannelScaler.of(panel.values, errors=panel.errors, limits=limits), time_scale)

@@ -1,4 +1,4 @@
-"""A panel as a summary and as a plot, and what tools that want a table are told."""
+"""Summary and plot of a panel, and the error for tools that need a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_TABLE = (
 
 
 class OneAxis(tuple):
-    """The shape ``(n_series,)``; an error says what to do for whoever asks for a second axis."""
+    """The shape ``(n_series,)``; access to a second axis raises an error with advice."""
 
     __slots__ = ()
 
@@ -31,12 +31,12 @@ class OneAxis(tuple):
         return super().__getitem__(key)
 
 
-_SHORT = pd.Timedelta("1min")  # beyond this, the ends of a panel are shown to the second
+_SHORT = pd.Timedelta("1min")  # panels of a longer duration show their ends in whole seconds
 _FRACTION = re.compile(r"\.\d+")
 
 
 def one_line(panel: Any) -> str:
-    """How a panel is written."""
+    """Representation of a panel."""
     counts = [f"{panel.n_series:,} series".replace(",", " ")]
     for number, word in (panel.n_channels, "channel"), (panel.n_observations, "observation"):
         counts.append(f"{number:,} {word}{'s' * (number != 1)}".replace(",", " "))
@@ -63,7 +63,7 @@ def summarise(panel: Any) -> pd.DataFrame:
 
 
 def _summary(panel: Any, seen: np.ndarray, values: np.ndarray) -> dict[str, float]:
-    """Of the rows (P,) that are seen, with their values."""
+    """Summary of a channel: the mask (n_obs,) of its observations, and its values (n_obs,)."""
     owner, times, values = series_index(panel.offsets)[seen], panel.times[seen], values[seen]
     per_series = np.unique(owner, return_counts=True)[1]
     cells, gaps = pd.Series(values), pd.Series(np.diff(times)[np.diff(owner) == 0])
@@ -102,10 +102,10 @@ def draw(panel: Any, ax: Any, max_series: int) -> np.ndarray:
 
 
 def labelled_axes(ax: Any, names: Sequence[str], remedy: str, **shared: Any) -> np.ndarray:
-    """Axes (D,) of channels, labelled with their names; None makes a figure with one for each.
+    """Axes (D,) labelled with the names of channels; None makes a figure with one below another.
 
-    There, one is below another; `shared` goes to ``matplotlib.pyplot.subplots``. The `remedy` is
-    for those who pass another number of axes.
+    `shared` is passed to ``matplotlib.pyplot.subplots``. `remedy` is advice in the error for a
+    wrong number of axes.
     """
     if ax is None:
         import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
-"""Displays: figures of embeddings, reconstructions, forecasts and trainings, as scikit-learn's.
+"""Displays of embeddings, reconstructions, forecasts and trainings, like those of scikit-learn.
 
 A display is made from arrays, or from a fitted estimator and series by `from_estimator`; `plot`
-draws it, on given axes if you like, and keeps the artists as attributes. The first plot loads
+draws it, optionally on given axes, and keeps the artists as attributes. The first plot loads
 matplotlib.
 """
 

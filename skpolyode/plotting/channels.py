@@ -1,4 +1,4 @@
-"""The series and channels that a display shows, and what it draws on the axes of each channel."""
+"""Selection of the series and channels of a display, and drawing on the axes of each channel."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from skpolyode.panel.views import labelled_axes
 # Times (L,) in the user's type and values (L, D).
 Columns = tuple[np.ndarray | pd.DatetimeIndex, np.ndarray]
 
-# Distinct without colours too: broad and pale, thin and dark, and points. The truth is broad
-# enough to be seen behind a line that follows it.
+# Distinct without colours: broad and pale, thin and dark, and points. The truth is broad enough to
+# be visible behind a line that follows it.
 _POINTS = {"color": "black", "marker": "o", "markersize": 4, "linestyle": "none", "zorder": 4}
 PATHS = {"color": "C0", "linewidth": 0.5, "alpha": 0.3, "zorder": 2}
 STYLES = {
@@ -32,7 +32,7 @@ STYLES = {
 
 
 def require(estimator: Any, method: str, what: str) -> None:
-    """Raise a TypeError if an estimator lacks the method that a display, or other, needs."""
+    """Raise a TypeError if an estimator lacks the method that `what` needs."""
     if not hasattr(estimator, method):
         raise TypeError(
             f"{what} needs an estimator with a method {method}, which "
@@ -42,7 +42,7 @@ def require(estimator: Any, method: str, what: str) -> None:
 
 
 def one_series(X: Any, series: int) -> Panel:
-    """Panel of the one series at a position of the input.
+    """Panel of the series at a position of the input.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def select_series(X: Any, series: int, channel: Any) -> tuple[Panel, list[int], 
 
 
 def positions_in_answers(estimator: Any, panel: Panel, channels: Sequence[int]) -> list[int]:
-    """Positions of channels of a panel in what an estimator answers, which has the order of fit."""
+    """Positions of channels of a panel in the results of an estimator, in the order of fit."""
     order = list(align_to_fit(panel, estimator).channel_names)
     return [order.index(panel.channel_names[j]) for j in channels]
 
@@ -119,7 +119,7 @@ def read_truth(panel: Panel, truth: Any, channels: Sequence[int]) -> Columns | N
 def quantile_intervals(
     estimator: Any, past: Panel, leads: Any, levels: Collection[float], channels: Sequence[int]
 ) -> dict[float, tuple[np.ndarray, np.ndarray]]:
-    """Lower and upper ends (Q, D) of the forecast interval of each level, `leads` after the end."""
+    """Ends (Q, D) of the forecast interval of each level, `leads` after the last observation."""
     ends = {level: ((1 - level) / 2, (1 + level) / 2) for level in levels}
     alpha = sorted({a for pair in ends.values() for a in pair})
     quantiles = estimator.forecast_quantiles(past, leads, alpha, "end")
@@ -134,7 +134,7 @@ def as_columns(values: Any) -> np.ndarray:
 
 
 def plottable(times: Any) -> np.ndarray:
-    """Times in the form that matplotlib needs: it would show a DatetimeIndex in UTC."""
+    """Times for matplotlib, which would show a DatetimeIndex in UTC."""
     if isinstance(times, pd.DatetimeIndex):
         return times.as_unit("us").to_pydatetime()
     return np.asarray(times)
@@ -185,7 +185,7 @@ def draw_columns(
     style: dict[str, Any],
     keywords: dict[str, Any] | None = None,
 ) -> list[Any]:
-    """Lines of a pair (times, values), each column on the axes of its channel; none of None."""
+    """Draw a pair (times, values), each column on the axes of its channel; None draws nothing."""
     if columns is None:
         return []
     times, values = plottable(columns[0]), as_columns(columns[1])
@@ -194,7 +194,7 @@ def draw_columns(
 
 
 def last_observation(observed: tuple[Any, Any], channel: int) -> tuple[np.ndarray, np.ndarray]:
-    """Time and value of the last observation of a channel: arrays of one, or empty if none is."""
+    """Time and value of the last observation of a channel: arrays of length one, or empty."""
     times, values = plottable(observed[0]), as_columns(observed[1])[:, channel]
     last = np.flatnonzero(~np.isnan(values))[-1:]
     return times[last], values[last]
@@ -203,15 +203,15 @@ def last_observation(observed: tuple[Any, Any], channel: int) -> tuple[np.ndarra
 def prepended(
     start: tuple[np.ndarray, np.ndarray], times: Any, *columns: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Times and columns, to be drawn, of what goes on from a first point."""
+    """Times and columns to draw, with a first point put before them."""
     time, value = start
     return np.append(time, plottable(times)), *(np.append(value, column) for column in columns)
 
 
 def label_time(axes: Sequence[Any], times: Any, *, legend: bool = False) -> None:
-    """Label the time axis; dates are written short, in the time zone of `times`.
+    """Label the time axis; dates are abbreviated, in the time zone of `times`.
 
-    One `legend` for all channels is put above the figure, where it hides nothing.
+    One `legend` for all channels is put above the figure, so that it covers nothing.
     """
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 

@@ -22,7 +22,7 @@ class CoefficientDisplay:
     remembered history. If the last ones are not small, `n_coefficients` is too low for the signal
     in the window.
 
-    Use `from_estimator`, or the constructor for arrays that you have already.
+    Use `from_estimator`, or the constructor for existing arrays.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ class CoefficientDisplay:
                 "itself, of a forecaster its transformer_."
             )
         panel, chosen, names = select_series(X, series, channel)
-        own = drop_empty(read_panel(estimator, panel, reset=False))
-        found = estimator.embedder_.coefficients(own)[0]
+        known = drop_empty(read_panel(estimator, panel, reset=False))
+        found = estimator.embedder_.coefficients(known)[0]
         coefficients = found[positions_in_answers(estimator, panel, chosen)]
         return cls(coefficients, channel_names=names).plot(ax, **stem_kw)
 

@@ -31,7 +31,7 @@ _WINDOW = {"color": "C3", "linewidth": 0, "alpha": 0.15, "zorder": 1}
 class CrossingDisplay:
     """Sampled futures of one channel of a series, a line, and the window of its crossing.
 
-    Use `from_estimator`, or the constructor for arrays that you have already.
+    Use `from_estimator`, or the constructor for existing arrays.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class CrossingDisplay:
     samples : array-like of shape (n_samples, Q)
         Sampled futures, in the units of the channel.
     observed : tuple of (times, values)
-        The observations before, two arrays of shape (L,).
+        The observations before the forecast, two arrays of shape (L,).
     threshold : float
         The line.
     window : tuple of (earliest, median, latest)
-        When it is crossed.
+        Interval and median of the time at which it is crossed.
     title : str or None, default=None
-        What is known of the crossing.
+        Title, such as the probability of the crossing.
     channel_name : str, default="x0"
         Name of the channel.
 
@@ -55,7 +55,7 @@ class CrossingDisplay:
     figure_ : matplotlib Figure
         The figure.
     ax_ : Axes
-        Where it is drawn.
+        Its axes.
     paths_ : list of Line2D
         The samples.
     observed_line_, threshold_line_, median_line_ : Line2D
@@ -121,15 +121,15 @@ class CrossingDisplay:
         series : int, default=0
             Position of the series in `X`.
         channel : str or int, default=0
-            Which channel, by name or position.
+            The channel, by name or position.
         direction : {"above", "below"}, default="above"
-            From where on the line is crossed.
+            Side of the line that counts as crossed.
         coverage : float, default=0.9
             Probability of the window.
         n_drawn : int, default=50
             Number of samples that are drawn.
         grid_resolution : int, default=200
-            Number of times at which they are.
+            Number of times at which they are drawn.
         ax : Axes or None, default=None
             Where to draw. None: a new figure.
 
@@ -151,8 +151,8 @@ class CrossingDisplay:
         require(estimator, "crossing_times", cls.__name__)
         panel = observed_part(align_to_fit(one_series(X, series), estimator))
         j = channel_at(panel, channel)
-        asked = {"channel": j, "direction": direction, "coverage": coverage}
-        table = estimator.crossing_times(panel, threshold, until, relative_to, **asked)
+        options = {"channel": j, "direction": direction, "coverage": coverage}
+        table = estimator.crossing_times(panel, threshold, until, relative_to, **options)
         (row,) = table.itertuples()
         seen = ~np.isnan(panel.values[:, j])
         horizon = query_times(panel, until, relative_to)[0][0] - panel.times[-1]
@@ -180,18 +180,18 @@ class CrossingDisplay:
         -------
         self
         """
-        (own,) = channel_axes(ax, [self.channel_name], 1)
-        (self.observed_line_,) = draw_columns([own], self.observed, STYLES["observed"])
+        (axes,) = channel_axes(ax, [self.channel_name], 1)
+        (self.observed_line_,) = draw_columns([axes], self.observed, STYLES["observed"])
         start = last_observation(self.observed, 0)
         self.paths_ = [
-            own.plot(*prepended(start, self.times, path), **PATHS)[0]
+            axes.plot(*prepended(start, self.times, path), **PATHS)[0]
             for path in np.asarray(self.samples)
         ]
-        self.threshold_line_ = own.axhline(self.threshold, **_LINE)
+        self.threshold_line_ = axes.axhline(self.threshold, **_LINE)
         earliest, median, latest = self.window
-        self.window_ = own.axvspan(earliest, latest, **_WINDOW)
-        self.median_line_ = own.axvline(median, **_LINE | {"linestyle": ":"})
-        own.set_title(self.title or "")
-        label_time([own], self.times)
-        self.ax_, self.figure_ = own, own.figure
+        self.window_ = axes.axvspan(earliest, latest, **_WINDOW)
+        self.median_line_ = axes.axvline(median, **_LINE | {"linestyle": ":"})
+        axes.set_title(self.title or "")
+        label_time([axes], self.times)
+        self.ax_, self.figure_ = axes, axes.figure
         return self

@@ -37,7 +37,7 @@ class ForecastDisplay:
     """The forecast of one series, with its intervals and observations.
 
     There is one axes for each channel; curve and intervals start at its last observation. Use
-    `from_estimator`, or the constructor for arrays that you have already.
+    `from_estimator`, or the constructor for existing arrays.
 
     Parameters
     ----------
@@ -185,10 +185,10 @@ class ForecastDisplay:
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
         past, future = _split(observed_part(panel.since_start()), cutoff)
-        (start, end), asked = past.times[[0, -1]], np.empty(0)
+        (start, end), query = past.times[[0, -1]], np.empty(0)
         if times is not None:
-            asked = query_times(past, times)[0]
-            last = asked.max()
+            query = query_times(past, times)[0]
+            last = query.max()
         elif len(future.times):
             last = future.times[-1]
         elif start < end:
@@ -198,7 +198,7 @@ class ForecastDisplay:
                 "the series has one observation and so no duration: pass the times to forecast."
             )
         grid = np.linspace(0.0, last - end, grid_resolution + 1)[1:]
-        ahead = np.union1d(grid, asked - end), "end"  # stamps could be rounded to before the end
+        ahead = np.union1d(grid, query - end), "end"  # absolute times could round to before the end
         levels, intervals = [float(level) for level in np.atleast_1d(coverage)], None
         if levels:
             check_shares("coverage", levels)
@@ -259,11 +259,11 @@ class ForecastDisplay:
         ]
         courses = [] if self.paths is None else np.asarray(self.paths)
         self.paths_ = [
-            [own.plot(*prepended(start, self.times, path[:, j]), **PATHS)[0] for path in courses]
-            for j, (own, start) in enumerate(zip(axes, starts, strict=True))
+            [one.plot(*prepended(start, self.times, path[:, j]), **PATHS)[0] for path in courses]
+            for j, (one, start) in enumerate(zip(axes, starts, strict=True))
         ]
         self.bands_: dict[float, list[Any]] = {}
-        # The widest first, in the palest shade.
+        # The widest first, with the palest colour.
         levels, alphas = sorted(intervals, reverse=True), np.linspace(0.2, 0.45, len(intervals))
         for level, alpha in zip(levels, alphas, strict=True):
             lower, upper = (as_columns(end).T for end in intervals[level])
@@ -280,7 +280,7 @@ class ForecastDisplay:
 
 
 def _split(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
-    """Rows of the one series up to the cutoff, and after it."""
+    """Rows of the series up to the cutoff, and after it."""
     last = panel.end if cutoff is None else read_cutoff(panel, cutoff)
     past, future = split_rows(panel, last)
     if not past.n_observations:

@@ -1,4 +1,4 @@
-"""Plot the past of a series, read out of its embedding."""
+"""Plot the past of a series, reconstructed from its embedding."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from skpolyode.plotting.channels import (
 
 @dataclass(eq=False, repr=False)
 class ReconstructionDisplay:
-    """The past of one series, read out of its embedding, with its observations.
+    """The past of one series, reconstructed from its embedding, with its observations.
 
-    There is one axes for each channel. Use `from_estimator`, or the constructor for arrays that
-    you have already.
+    There is one axes for each channel. Use `from_estimator`, or the constructor for existing
+    arrays.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class ReconstructionDisplay:
 
     See Also
     --------
-    CoefficientDisplay : The coefficients that the reconstruction is read from.
+    CoefficientDisplay : The coefficients of the reconstruction.
     ForecastDisplay : The future of the series.
 
     Examples
@@ -150,15 +150,15 @@ class ReconstructionDisplay:
         check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
-        asked, relative_to = panel, None
-        if times is None:  # from the end: as stamps the last one could be rounded past it
-            asked, relative_to = panel.since_start(), "end"
-            start, end = observed_part(asked).times[[0, -1]]
-            # A little inside, since rounding could put the end of the window outside of it.
+        shown, relative_to = panel, None
+        if times is None:  # relative to the end: absolute times could be rounded past it
+            shown, relative_to = panel.since_start(), "end"
+            start, end = observed_part(shown).times[[0, -1]]
+            # Slightly inside, since rounding could move the end of the window outside.
             longest = estimator.embedder_.past.reach * (1 - 1e-9) - np.spacing(abs(end))
             times = np.linspace(-min(end - start, longest), 0.0, grid_resolution)
         display = cls(
-            *columns_of(estimator.reconstruct(asked, times, relative_to), answered),
+            *columns_of(estimator.reconstruct(shown, times, relative_to), answered),
             observed=columns_of(panel, chosen),
             truth=read_truth(panel, truth, chosen),
             channel_names=names,

@@ -38,7 +38,7 @@ class ReliabilityDisplay:
     levels : array-like of shape (L,)
         Nominal coverage of the intervals, between 0 and 1.
     coverage : array-like of shape (L, D)
-        Share of the values of each channel within them; a vector is one channel.
+        Share of the values of each channel within the intervals; a vector is one channel.
     channel_names : sequence of str of shape (D,) or None, default=None
         Names of the channels. None: x0, x1, ...
 
@@ -93,7 +93,7 @@ class ReliabilityDisplay:
         X : Panel, list of (times, values), list of DataFrames, or array
             Series that it was not trained on.
         cutoff : float, default=0.6
-            Share of the duration of each series that is known to the forecasts.
+            Share of the duration of each series that the forecasts may use.
         levels : sequence of float or None, default=None
             Probabilities of the intervals. None: 0.1, 0.2, ... 0.9 and 0.95.
         channel : str, int, sequence of those or None, default=None

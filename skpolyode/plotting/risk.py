@@ -23,16 +23,16 @@ from skpolyode.plotting.channels import (
 
 @dataclass(eq=False, repr=False)
 class RiskDisplay:
-    """Probabilities of classes over the series that they come from.
+    """Probabilities of classes along a series.
 
-    Use `from_estimator`, or the constructor for arrays that you have already.
+    Use `from_estimator`, or the constructor for existing arrays.
 
     Parameters
     ----------
     times : array-like of shape (L,)
         Times of the observations: numbers or datetimes.
     probabilities : array-like of shape (L, K)
-        Probabilities of the classes, each from what was known then.
+        Probabilities of the classes at each time, from the observations up to it.
     values : array-like of shape (L, D)
         The observations, NaN where there is none.
     classes : sequence of str
@@ -45,9 +45,9 @@ class RiskDisplay:
     figure_ : matplotlib Figure
         The figure.
     axes_ : ndarray of Axes of shape (D + 1,)
-        Where it is drawn: the probabilities first, then the channels.
+        Its axes: the probabilities first, then the channels.
     probability_lines_ : list of Line2D
-        One for each class; of two classes, one for the second.
+        One for each class; for two classes, one for the second.
     observed_lines_ : list of Line2D
         One for each channel.
 
@@ -85,7 +85,7 @@ class RiskDisplay:
         series : int, default=0
             Position of the series in `X`.
         channel : str, int, sequence of such or None, default=None
-            Which channels to draw, by name or position. None: all, up to ten.
+            Channels to draw, by name or position. None: all, up to ten.
         ax : sequence of Axes or None, default=None
             One for the probabilities and one for each channel. None: a new figure.
 

@@ -16,23 +16,23 @@ from skpolyode.plotting.channels import STYLES, styled
 class TrainingDisplay:
     """Validation error, training loss and learning rate over the epochs of a training.
 
-    The error of an epoch is that of the weights before it, so that the first one is of the
+    The error of an epoch is that of the weights before it, so that the first one is that of the
     untrained model. A point marks the weights that were kept. Do not compare error and loss: the
     loss may look further ahead, and gives large errors less weight. If the error falls until the
     last epoch, raise `max_epochs`. If it rises while the loss falls, use more series or fewer
     coefficients. If it jumps in the first epochs, lower `learning_rate_init`.
 
-    Use `from_estimator`, or the constructor for a `history_` that you kept.
+    Use `from_estimator`, or the constructor for a stored `history_`.
 
     Parameters
     ----------
     history : list of dict
-        For each epoch ``epoch``, ``validation_error`` and, if it is known, ``training_loss`` and
-        ``learning_rate``; as `history_` of a trained transformer.
+        For each epoch ``epoch``, ``validation_error`` and, if known, ``training_loss`` and
+        ``learning_rate``; as in `history_` of a trained transformer.
     best_epoch : int or None, default=None
         Epochs after which the model had the weights that were kept. None marks nothing.
     stages : mapping of str to int or None, default=None
-        First epoch of each part of the training, by the name of the part. None: there is one.
+        First epoch of each part of the training, by the name of the part. None: one part.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class TrainingDisplay:
         ----------
         ax : Axes, array-like of Axes of shape (1,) or (2,) or None, default=None
             Where to draw: one axes for the errors, a second one for the learning rate. None: a new
-            figure, with a legend, and with the rate where the history has it.
+            figure, with a legend, and with the rate if the history has it.
         line_kw : dict or None, default=None
             Passed to ``Axes.plot`` for the validation errors.
 

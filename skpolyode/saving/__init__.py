@@ -1,4 +1,4 @@
-"""Saving and loading: fitted estimators in one file that holds numbers and text, never code."""
+"""Saving and loading: fitted estimators in one file of numbers and text, without code."""
 
 from skpolyode.saving.modules import register_module
 from skpolyode.saving.objects import load, register_estimator

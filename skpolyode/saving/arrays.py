@@ -1,4 +1,4 @@
-"""What the arrays of a saved class must be like: their shapes, their order, and finite numbers."""
+"""Checks of the arrays of a saved class: shapes, order, and finite numbers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 SPECS: dict[type, Mapping[str, str]] = {}
-"""Of classes, what their fields must be like; see `check_arrays`."""
+"""Specifications of the fields of each class; see `check_arrays`."""
 
 
 class ArrayError(ValueError):
-    """An array of a file is not what its class needs."""
+    """An array of a file does not fit the specification of its class."""
 
 
 def check_arrays(owner: str, specs: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, int]:
-    """Check fields, and return the sizes that the letters in their specifications stand for.
+    """Check fields, and return the sizes of the letters in their specifications.
 
     A specification has the sizes of the axes, such as "D" or "F+1", and then words: "rising" and
-    "sorted" of the last axis, "positive" and "unsigned" of values, "inf" where they may be
-    infinite. A letter is the same everywhere. Nothing but the length of a tuple is checked, and of
-    an object, or of all objects in a dict, that its letters agree. None and an empty tuple pass.
+    "sorted" for the last axis, "positive" and "unsigned" for values, "inf" if they may be infinite.
+    A letter has one size in all fields. For a tuple only the length is checked; for an object, or
+    all objects in a dict, only that its letters agree. None and an empty tuple pass.
 
     Raises
     ------
@@ -41,9 +41,9 @@ def check_arrays(owner: str, specs: Mapping[str, str], values: Mapping[str, Any]
             elif isinstance(part, np.ndarray | float | int | np.generic):
                 _bind(where, axes, np.shape(part), sizes)
                 _check_values(where, words, np.asarray(part))
-            elif (own := SPECS.get(type(part))) is not None:
+            elif (inner := SPECS.get(type(part))) is not None:
                 found = check_arrays(
-                    type(part).__name__, own, {key: getattr(part, key) for key in own}
+                    type(part).__name__, inner, {key: getattr(part, key) for key in inner}
                 )
                 _bind(where, axes, [found.get(axis, sizes.get(axis)) for axis in axes], sizes)
             elif axes and words:

@@ -1,9 +1,9 @@
-"""Between Python values and what a file can hold: JSON and named arrays.
+"""Conversion of Python values to and from the content of a file: JSON and named arrays.
 
 Numbers, text, booleans, None and lists are plain JSON. Everything else is an object with one key,
 which names its type: ``{"tuple": [...]}``, ``{"array": name}`` for an entry of the arrays,
-``{"object": [tag, state]}`` for an instance of a registered class. A tag is only looked up: no name
-in a file is imported or evaluated.
+``{"object": [tag, state]}`` for an instance of a registered class. Tags are looked up in a table:
+no name in a file is imported or evaluated.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _JSON_TYPES = (bool, int, str, type(None))
 _ARRAY_KINDS = "biuf"
 _NUMBERS = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 _SCALARS = {dtype.name: dtype.type for dtype in map(np.dtype, _NUMBERS)}
-_ROOM = 2**16  # elements that a file without arrays may ask for
-# Parts of the package, which register classes when they are loaded.
+_ROOM = 2**16  # elements that a file without arrays may allocate
+# Parts of the package that register classes when they are imported.
 _ROOMS = frozenset(module.name for module in iter_modules([str(Path(__file__).parents[1])]))
 
 
@@ -40,11 +40,11 @@ class UnknownNameError(ValueError):
 
 
 class DeviceError(ValueError):
-    """Torch cannot move to a device."""
+    """Torch cannot use a device."""
 
 
 class _Codec(NamedTuple):
-    """How files hold a class."""
+    """Conversion of a class to and from its state in a file."""
 
     tag: str
     to_state: Callable[[Any], dict[str, Any]]
@@ -54,7 +54,7 @@ class _Codec(NamedTuple):
 
 
 _CODECS: dict[type, _Codec] = {}
-_CLASSES: dict[str, type] = {}  # by their tags
+_CLASSES: dict[str, type] = {}  # by tag
 _TURNED: dict[type, Callable[[Any], Any]] = {}
 
 
@@ -67,24 +67,24 @@ def register(
     place: Callable[[Any, Any], Any] = lambda value, device: value,
     length: Callable[[dict[str, Any]], int] = lambda state: 0,
 ) -> None:
-    """Let files hold instances of a class.
+    """Register a class, so that files can hold its instances.
 
     Parameters
     ----------
     cls : type
         Exactly this class, not its subclasses.
     to_state : callable
-        Gives what is saved, by name.
+        Returns the state to save, by name.
     from_state : callable
-        Makes an instance from that, on the CPU; may raise anything if the state makes no sense.
+        Makes an instance from the state, on the CPU; may raise any error for an invalid state.
     part : str or None, default=None
-        First half of the tag that stands for the class in files; its name is the other half. None:
-        the subpackage that defines it, or the name of another package.
+        First half of the tag of the class in files; the second half is its name. None: the
+        subpackage that defines it, or the name of another package.
     place : callable
-        Moves the tensors of an instance to a device and returns it, or a new instance. By default
+        Moves the tensors of an instance to a device and returns it, or a new instance. Default:
         there is nothing to move.
     length : callable
-        Number of elements of an instance whose state is shorter than itself, such as a range.
+        Number of elements of an instance that is larger than its state, such as a range.
     """
     package, _, room = cls.__module__.partition(".")
     default = room.partition(".")[0] if package == _PACKAGE else package
@@ -94,14 +94,14 @@ def register(
 
 
 def register_as(cls: type, turned: Callable[[Any], Any]) -> None:
-    """Let files hold what instances of a class are turned into."""
+    """Save instances of `cls` as the result of `turned`."""
     _TURNED[cls] = turned
 
 
 def saved(cls: _T | None = None, **arrays: str) -> Any:
-    """Class decorator: let files hold a NamedTuple or a dataclass, field by field.
+    """Class decorator: register a NamedTuple or a dataclass, to be saved field by field.
 
-    What an instance in a file is made of must be as `arrays` says of fields; see `check_arrays`.
+    On loading, fields must fit the specifications in `arrays`; see `check_arrays`.
     """
     if cls is None:
         return partial(saved, **arrays)
@@ -117,7 +117,7 @@ def saved(cls: _T | None = None, **arrays: str) -> Any:
         return value if all(moved[name] is state[name] for name in names) else cls(**moved)
 
     def from_state(state: dict[str, Any]) -> Any:
-        value = cls(**state)  # sets what older files lack
+        value = cls(**state)  # defaults replace fields that older files lack
         check_arrays(cls.__name__, arrays, to_state(value))
         return value
 
@@ -131,7 +131,7 @@ def place(value: Any, device: Any) -> Any:
     Parameters
     ----------
     value : object
-        Moved in place where possible. Objects of classes that are not registered stay as they are.
+        Moved in place where possible. Objects of unregistered classes are not changed.
     device : str, torch.device or None
         None: the `device` of each estimator inside the value.
 
@@ -159,19 +159,19 @@ def place(value: Any, device: Any) -> Any:
 
 
 class Encoder:
-    """Turns values into JSON, and collects their arrays.
+    """Converts values to JSON, and collects their arrays.
 
     Attributes
     ----------
     arrays : dict of str to ndarray
-        Arrays by their name, which is the path to them.
+        Arrays by name, which is their path.
     """
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
 
     def encode(self, value: Any, path: str) -> Any:
-        """JSON of a value; `path` names it in messages and among the arrays.
+        """JSON of a value; `path` is its name in messages and in `arrays`.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Encoder:
         if isinstance(value, torch.Tensor):
             try:
                 return {"tensor": self._keep(value.detach().cpu().numpy(), path)}
-            except TypeError:  # numpy has no such numbers
+            except TypeError:  # not supported by numpy
                 raise _refusal(value, path) from None
         if isinstance(value, np.generic) and value.dtype.name in _SCALARS:
             return {"scalar": [value.dtype.name, self.encode(value.item(), path)]}
@@ -216,7 +216,7 @@ class Encoder:
 
     def _keep(self, array: np.ndarray, path: str) -> str:
         native = array.dtype.newbyteorder("=")
-        while path in self.arrays:  # keys that look alike
+        while path in self.arrays:  # different keys may have the same text
             path += "'"
         self.arrays[path] = np.array(array, dtype=native, order="C")
         return path
@@ -233,10 +233,10 @@ def _refusal(value: Any, path: str) -> TypeError:
 
 
 class Decoder:
-    """Turns JSON and arrays back into values, whose memory is bounded by the size of the file.
+    """Converts JSON and arrays to values, with memory bounded by the size of the file.
 
-    Each array is handed out once. Values with a short state, such as ranges, may together have no
-    more elements than the arrays have bytes.
+    Each array is used once. Values with a short state, such as ranges, may together have at most as
+    many elements as the arrays have bytes.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ class Decoder:
         }
 
     def decode(self, document: Any) -> Any:
-        """Value of its JSON; raises anything if the document makes no sense."""
+        """Value of a JSON document; may raise any error if it is invalid."""
         if isinstance(document, list):
             return [self.decode(part) for part in document]
         if isinstance(document, dict):
@@ -283,7 +283,7 @@ class Decoder:
 
 
 def _load_room(room: str) -> None:
-    """Load all modules of a part of the package, so that its classes are registered."""
+    """Import all modules of a part of the package, so that its classes are registered."""
     if room in _ROOMS:
         path = getattr(import_module(f"{_PACKAGE}.{room}"), "__path__", ())
         for module in walk_packages(path, f"{_PACKAGE}.{room}."):

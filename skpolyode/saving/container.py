@@ -1,8 +1,8 @@
-"""The file itself: a safetensors file whose header holds one text.
+"""The file format: a safetensors file whose header holds one text.
 
-The arrays lie in the file as they are in memory. The first line of the text has the version of the
-format, the version of the package, and a digest of everything, so that no damage goes unnoticed. A
-JSON document follows, which says what the arrays belong to.
+The arrays are stored as in memory. The first line of the text has the version of the format, the
+version of the package, and a digest of everything, which detects damage. A JSON document follows,
+which assigns the arrays to values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCHEMA = 1
 """Version of the format. Readers understand all versions up to this one."""
 
 _KEY = "skpolyode"
-_LEFT = 3600.0  # seconds since the last write to a part, after which no process writes it
+_LEFT = 3600.0  # seconds since the last write, after which a partial file is abandoned
 
 
 def write_file(
@@ -42,9 +42,9 @@ def write_file(
     path : str or PathLike
         An existing file is replaced.
     content : JSON
-        What the arrays belong to.
+        Values that refer to the arrays.
     arrays : dict of str to ndarray
-        Contiguous, of numbers.
+        Contiguous numeric arrays.
     version : str
         Version of the package, for messages.
     """
@@ -71,7 +71,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     try:
         with part.open("xb") as file:
             if target.exists():
-                # Before there is anything to read: a private file stays private all the time.
+                # Before anything is written, so that a private file is never readable.
                 part.chmod(stat.S_IMODE(target.stat().st_mode))
             file.write(data)
             file.flush()
@@ -82,7 +82,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def _remove_left(target: Path) -> None:
-    """Remove what killed writings of a file have left, and not what others write just now."""
+    """Remove partial files of killed writers, but not those of active ones."""
     for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with suppress(OSError):  # another writer may have removed it
             if left.stat().st_mtime < time.time() - _LEFT:
@@ -95,9 +95,9 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
     Raises
     ------
     FileNotFoundError
-        If there is none.
+        If there is no such file.
     ValueError
-        If it is damaged, not one of ours, or of a later format.
+        If it is damaged, was not written by this package, or has a later format.
     """
     target = Path(path)
     if not target.is_file():
@@ -107,7 +107,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
             text = (file.metadata() or {}).get(_KEY)
             names = [] if text is None else file.keys()
             arrays = {name: file.get_tensor(name) for name in names}
-    # Types of numbers that numpy lacks raise whatever the version of safetensors likes.
+    # For number types that numpy lacks, the error depends on the version of safetensors.
     except (SafetensorError, OSError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise damaged(path) from error
     if text is None:
@@ -119,7 +119,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
 
 
 def damaged(path: str | os.PathLike[str]) -> ValueError:
-    """Error about a file that cannot be what was saved."""
+    """Error for a file that has changed since it was saved."""
     return ValueError(
         f"{str(path)!r} is not a file of skpolyode, or it is damaged or cut short: pass a file "
         "that `save` of an estimator wrote, and copy or save it again."
@@ -129,7 +129,7 @@ def damaged(path: str | os.PathLike[str]) -> ValueError:
 def _checked_content(
     path: str | os.PathLike[str], text: str, arrays: dict[str, np.ndarray]
 ) -> tuple[Any, str]:
-    """Content and version, if this version can read them and all is as it was written."""
+    """Content and version; a ValueError if the format is later or the digest differs."""
     try:
         head, _, text = text.partition("\n")
         about, digest = head.rsplit(" ", 1)

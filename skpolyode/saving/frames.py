@@ -1,4 +1,4 @@
-"""How files hold the tables and indexes of pandas that come with sktime's data."""
+"""Saving of pandas tables and indexes, as in sktime's data."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pandas.tseries.frequencies import to_offset
 from skpolyode.saving.codec import register
 
 _LABELS = ("object", "str")
-_NAMES = type(pd.MultiIndex.from_arrays([[0]]).names)  # sktime keeps those of levels
+_NAMES = type(pd.MultiIndex.from_arrays([[0]]).names)  # sktime keeps names of levels
 register(_NAMES, lambda names: {"names": list(names)}, lambda state: _NAMES(state["names"]))
 _OFFSET = re.compile(r"UTC([+-]\d\d:\d\d(:\d\d)?)?")
 
 
 def checked_zone(name: str | None) -> str | None:
-    """Name of a time zone, if it is one of the database or a fixed offset.
+    """Name of a time zone, if it is in the database or a fixed offset.
 
-    pandas would also take "dateutil/" and the path of any file, and open that.
+    pandas also accepts "dateutil/" and the path of any file, and would open that.
 
     Raises
     ------
     ValueError
-        If it is of another kind.
+        If it is another name.
     """
     if name is not None and not _OFFSET.fullmatch(name):
         try:
@@ -46,7 +46,7 @@ def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
 
 def _frame(state: dict[str, Any]) -> pd.DataFrame:
     index, cells = state["index"], state["cells"]
-    # A range or a single value may stand for more cells than the file has bytes.
+    # A range or a single value may expand to more cells than the file has bytes.
     if any(not isinstance(cell, pd.Index) or isinstance(cell, pd.RangeIndex) for cell in cells):
         raise ValueError("the cells of a table are not written out")
     frame = pd.DataFrame(dict(enumerate(cells)), index=None if cells else range(len(index)))

@@ -1,4 +1,4 @@
-"""How files hold torch modules: a class of the table, its constructor's arguments, its weights."""
+"""Saving of torch modules: a registered class, its constructor's arguments, its weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import nn
 from skpolyode.saving.arrays import ArrayError
 from skpolyode.saving.codec import register
 
-_FEW = 32  # entries of the arguments, beside one for each weight
+_FEW = 32  # most entries of the arguments, in addition to one per weight
 
 
 def register_module(
@@ -23,21 +23,21 @@ def register_module(
     arguments: Callable[[Any], dict[str, Any]] | None = None,
     **options: Any,
 ) -> type[nn.Module]:
-    """Let files hold instances of a class of torch modules; serves as a decorator of the class.
+    """Register a class of torch modules, so that files can hold its instances; also a decorator.
 
-    What is saved are the constructor's arguments, all that `state_dict` gives, and whether the
-    module trains. When it is loaded the constructor allocates and draws nothing: all memory is
-    that of the weights in the file.
+    Saved are the constructor's arguments, the `state_dict`, and the attribute `training`. On
+    loading, the constructor allocates and draws nothing: all memory is that of the weights in the
+    file.
 
     Parameters
     ----------
     cls : type
         Exactly this class, not its subclasses. A module inside another need not be registered.
     arguments : callable or None, default=None
-        Gives the arguments, by name, with which the constructor makes a module of the same
-        structure. None: the attributes named as the constructor's parameters, without `generator`.
-        An argument that says how often to repeat something must be the list of sizes, not their
-        number: with a number a file of a few bytes could ask for a million layers.
+        Returns the arguments, by name, with which the constructor makes a module of the same
+        structure. None: the attributes named like the constructor's parameters, except `generator`.
+        Repeated parts must be given by a list of sizes, not by their number: with a number, a file
+        of a few bytes could ask for a million layers.
     **options : dict
         `part` of :func:`skpolyode.saving.codec.register`.
 
@@ -82,7 +82,7 @@ def register_module(
             raise ArrayError(f"weights of {cls.__name__} are not finite")
         if any(tensor.is_meta for tensor in chain(module.parameters(), module.buffers())):
             raise ValueError(f"{cls.__name__} has tensors that its state_dict leaves out")
-        # What a module moves along with its weights, such as tables, gets their type and device.
+        # Tables and other tensors that a module moves with its weights get their dtype and device.
         return module.train(state["training"])._apply(lambda tensor: tensor)
 
     register(cls, to_state, from_state, **options)
@@ -90,13 +90,13 @@ def register_module(
 
 
 def _entries(value: Any) -> int:
-    """Numbers and texts in lists within lists."""
+    """Count of numbers and texts in nested lists."""
     if isinstance(value, dict):
         value = list(value.values())
     return sum(map(_entries, value)) if isinstance(value, list | tuple) else 1
 
 
-# Modules of torch, and the arguments of theirs that are attributes of that name. Those with
+# Modules of torch, with those arguments that are attributes of the same name. Modules with
 # `num_layers` are left out, since a file could ask for any number of layers.
 _ATTRIBUTES: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Linear: ("in_features", "out_features", "bias"),
@@ -131,11 +131,11 @@ for _cls, _names in _ATTRIBUTES.items():
 
 
 def _register_children(cls: type[nn.Module], make: Callable[[dict], nn.Module]) -> None:
-    """Let files hold a module that has nothing but children; `make` takes them by name."""
+    """Register a module that only has children; `make` takes them by name."""
 
     def from_state(state: dict[str, Any]) -> nn.Module:
         module = make(state["children"])
-        module.training = state["training"]  # not of the children, which have theirs
+        module.training = state["training"]  # children have separate flags
         return module
 
     register(

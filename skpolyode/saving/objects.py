@@ -16,26 +16,26 @@ from skpolyode.saving.container import damaged, read_file, write_file
 
 _PACKAGE = __name__.partition(".")[0]
 _SUFFIX = ".safetensors"
-_OTHERS = (".pkl", ".pickle", ".joblib", ".pt", ".pth")  # whoever reads these expects a pickle
+_OTHERS = (".pkl", ".pickle", ".joblib", ".pt", ".pth")  # readers of these expect a pickle
 
 
 def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
-    """Load what the method `save` of an estimator, or of a stream, has written.
+    """Load a file that the method `save` of an estimator, or of a stream, has written.
 
-    Nothing in a file can execute: it holds numbers and text, and the names of classes, which are
-    looked up in a table of this package.
+    A file cannot execute code: it holds numbers, text and names of classes, which are looked up in
+    a table of this package.
 
     Parameters
     ----------
     path : str or PathLike
         The file.
     device : str or None, default=None
-        Where torch computes from now on, in place of the `device` that was saved.
+        Device of torch from now on, instead of the saved `device`.
 
     Returns
     -------
     estimator or stream
-        Equal to what was saved: parameters, fitted attributes and every result.
+        Equal to the saved object in parameters, fitted attributes and results.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
         raise ValueError(
             f"{str(path)!r} cannot be what was saved: {error}; copy or save it again."
         ) from None
-    except Exception as error:  # a state that makes no sense may fail anywhere
+    except Exception as error:  # an invalid state may fail anywhere
         raise damaged(path) from error
 
 
@@ -91,15 +91,15 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     value : object
-        Of a class that is registered by :func:`register_estimator` or
+        Instance of a class that is registered by :func:`register_estimator` or
         :func:`skpolyode.saving.codec.register`.
     path : str or PathLike
-        The file, a safetensors file; one that exists is replaced.
+        The safetensors file; an existing one is replaced.
 
     Raises
     ------
     ValueError
-        If the file has the name of a pickle.
+        If the file is named like a pickle.
     TypeError
         If the value, or something inside it, is of a type that files cannot hold.
     """
@@ -116,15 +116,15 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _is_object(content: Any) -> bool:
-    """Whether a document is one of a registered class, and not of a number or a list."""
+    """Whether a document holds an instance of a registered class, not a number or a list."""
     return isinstance(content, dict) and "object" in content
 
 
 def register_estimator(cls: type | None = None, **options: Any) -> Any:
-    """Let files hold instances of an estimator: its parameters and all other attributes.
+    """Register an estimator, so that files can hold its parameters and all other attributes.
 
-    Use it as a function, or as a class decorator with or without options. Parameters that a file
-    lacks, since they are newer than it, get their defaults.
+    Use it as a function, or as a class decorator with or without options. Parameters that an older
+    file lacks get their defaults.
 
     Parameters
     ----------
@@ -170,15 +170,15 @@ def register_estimator(cls: type | None = None, **options: Any) -> Any:
 
 
 def _place_estimator(estimator: Any, device: str | None) -> Any:
-    """Move all that an estimator computes with to a device, by default to its own."""
+    """Move an estimator to a device, by default to that of its parameter `device`."""
     if device is not None and hasattr(estimator, "device"):
         estimator.device = device
-    own = getattr(estimator, "device", device)
+    target = getattr(estimator, "device", device)
     for name, value in list(vars(estimator).items()):
-        setattr(estimator, name, place(value, own))
+        setattr(estimator, name, place(value, target))
     return estimator
 
 
 def _version() -> str:
-    # Not imported: this layer lies below the root, which imports all others.
+    # Not imported: the root of the package, which imports all layers, is above this one.
     return sys.modules[_PACKAGE].__version__

@@ -12,7 +12,7 @@ from skpolyode.saving.objects import load, save
 
 
 class SafeFiles:
-    """Mixin, to be named before a base of sktime, whose own files hold pickles."""
+    """Mixin, to be listed before a base of sktime, whose files hold pickles."""
 
     def save(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Save everything in one file without any code.
@@ -21,7 +21,7 @@ class SafeFiles:
         ----------
         path : str, PathLike or None, default=None
             Name of the safetensors file, such as "model.safetensors"; an existing file is replaced.
-            Beside a file without an ending, such as "model", lies "model.zip", which only names the
+            A name without an ending, such as "model", also writes "model.zip", which only names the
             class: with it `sktime.base.load("model")` finds the file. None: a pickle in memory, for
             `sktime.base.load`.
 

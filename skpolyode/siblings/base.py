@@ -1,4 +1,4 @@
-"""What siblings of PolyODE share: the constructors of their models and of their transformers."""
+"""Base classes of the siblings of PolyODE: of their models and of their transformers."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class SiblingModel(SequenceModel):
 
     @property
     def start_size(self) -> int:
-        """Numbers of the learned state before the first observations."""
+        """Length of the learned state before the first observations."""
         return self.hidden_size
 
     @abstractmethod
     def _make_layers(self, generator: torch.Generator | None) -> None:
-        """Make the layers, whose weights come from the generator."""
+        """Make the layers, with weights drawn from the generator."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DrivenCell(SiblingModel):
     """Base of cells whose state follows a vector field between observations.
 
-    The subclass has the `field`. The state has the part `h` (n, H), which inputs follow.
+    The subclass defines the `field`. The state has the part `h` (n, H), followed by inputs.
     """
 
     step_size: float = 0.5
@@ -75,7 +75,7 @@ class DrivenCell(SiblingModel):
 
 
 class SiblingTransformer(NeuralTransformer):
-    """Base of transformers: a subclass names its model and the options of that.
+    """Base of transformers: a subclass defines its model and the options of the model.
 
     Parameters
     ----------
@@ -100,5 +100,5 @@ class SiblingTransformer(NeuralTransformer):
         return self.model(*sizes.of_model(self.hidden_size), **options, generator=generator)
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
-        """What the model's constructor takes, besides the numbers and the generator."""
+        """Arguments of the model's constructor, besides the sizes and the generator."""
         raise NotImplementedError

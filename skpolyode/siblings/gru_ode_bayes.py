@@ -13,8 +13,8 @@ The loss is the negative log-likelihood before the jump plus ``lambda KL(N(mu', 
 N(x, 0.01^2))`` after it, in standardised units. (E. De Brouwer, J. Simm, A. Arany, Y. Moreau,
 "GRU-ODE-Bayes: continuous modeling of sporadically-observed time series", NeurIPS 2019.)
 
-The cell relaxes at a rate of at most v. With a fixed v the unit of time would decide what it can
-follow, so v is learned for each entry of the state.
+The cell relaxes at a rate of at most v. With a fixed v the unit of time would limit the dynamics
+that it can follow, so v is learned for each entry of the state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from skpolyode.siblings.layers import draw_normal, hidden_layer
 from skpolyode.transformers.parameters import COUNT
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
-_WEIGHT = 1e-4  # of that divergence in the loss
+_WEIGHT = 1e-4  # weight of that divergence in the loss
 
 
 @register_module
@@ -62,8 +62,8 @@ class GRUODEBayes(DrivenCell):
     stepper : str, default="midpoint"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
     inputs : sequence of int, default=(0, 0, 0)
-        How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
-        then slopes.
+        Numbers of inputs of the kinds "hold", "linear" and "impulse". In `h` the values of the
+        first two follow the state, then slopes.
     head_size : int, default=64
         Width of the hidden layer of the head.
 
@@ -89,7 +89,7 @@ class GRUODEBayes(DrivenCell):
         self.candidate = drawn(nn.Linear, n_read, hidden_size, generator=generator)
         self.speed_logit = nn.Parameter(torch.zeros(hidden_size, dtype=torch.float32))
         self.head = hidden_layer(hidden_size, self.head_size, 2 * n_channels, nn.ReLU, generator)
-        # 25 features (P) of each channel are made of its value, forecast, scale and error.
+        # P = 25 features of each channel, from its value, forecast, scale and error.
         self.prepare = nn.Parameter(torch.empty(n_channels, 4, 25, dtype=torch.float32))
         self.prepare_bias = nn.Parameter(torch.full((n_channels, 25), 0.1, dtype=torch.float32))
         with torch.no_grad():
@@ -102,7 +102,7 @@ class GRUODEBayes(DrivenCell):
         return {"h": torch.tanh(super().initial(data, rows)["h"])}
 
     def field(self, state: torch.Tensor) -> torch.Tensor:
-        """Time derivative (rows, H) at a state (rows, H), which inputs may follow."""
+        """Time derivative (rows, H) at a state (rows, H), possibly followed by inputs."""
         if not self.inputs.n_state:
             return self._moved(state, state[:, :0])
         sizes = self.hidden_size, self.inputs.n_levels, self.inputs.n_linear
@@ -117,7 +117,7 @@ class GRUODEBayes(DrivenCell):
             return torch.cat([x, u], dim=1) if self.inputs.n_levels else x
 
         r, z = torch.sigmoid(self.gates(read(h))).chunk(2, dim=1)
-        # Rates are at most 2 per unit of time, which steps of half a unit still follow.
+        # Rates are at most 2 per unit of time, stable with steps of half a unit.
         rate = 2.0 * torch.sigmoid(self.speed_logit)
         return rate * (1 - z) * (torch.tanh(self.candidate(read(r * h))) - h)
 
@@ -133,7 +133,7 @@ class GRUODEBayes(DrivenCell):
         return {"h": driven_update(self.jump, seen, h, data, rows, self.inputs.n_state)}
 
     def predict(self, state: State) -> Prediction:
-        """A normal distribution of each channel."""
+        """A normal distribution for each channel."""
         mean, log_scale = self.head(state["h"][:, : self.hidden_size]).chunk(2, dim=1)
         return Prediction(mean, log_scale.clamp(-5.0, 3.0))
 
@@ -148,9 +148,9 @@ class GRUODEBayesTransformer(SiblingTransformer):
     """Embed irregular series by a continuous gated cell that jumps at observations (GRU-ODE-Bayes).
 
     Between observations a bounded state follows the continuous limit of a gated recurrent unit; at
-    an observation it jumps, by the forecast of each observed channel and the error of that
-    forecast. The model forecasts normal distributions and is trained by their likelihood. The
-    embedding is the state after the last observation.
+    an observation it jumps, depending on the forecast of each observed channel and its error. The
+    model forecasts normal distributions and is trained by their likelihood. The embedding is the
+    state after the last observation.
 
     Use it where channels are observed one at a time and series are noisy: each channel is read by
     separate weights, and an error counts relative to its forecast standard deviation. The state
@@ -183,14 +183,14 @@ class GRUODEBayesTransformer(SiblingTransformer):
 
         dh/dt = v (1 - z) (u - h),   h' = GRU(f(m, [x, mu, log sigma^2, (x - mu) / sigma]), h)
 
-    The rates v are learned, so that the unit of time does not decide what the cell can follow; none
-    is more than two a typical gap, which the steps of half such a gap (midpoint) still follow.
-    After 64 typical gaps without observations the state is held. The loss is the negative
-    log-likelihood of what was observed plus, with weight 1e-4, the divergence of the distribution
-    after the jump from a normal one of standard deviation 0.01 around the observation. Static
-    covariates set the state that series start from, and are inputs of each jump.
+    The rates v are learned, so that the unit of time does not limit the dynamics; they are at most
+    two per typical gap, stable with midpoint steps of half such a gap. After 64 typical gaps
+    without observations the state is held. The loss is the negative log-likelihood of observations
+    plus, with weight 1e-4, the divergence of the distribution after the jump from a normal one of
+    standard deviation 0.01 around the observation. Static covariates set the initial state, and are
+    inputs of each jump.
 
-    The cost of a gap grows with its length, two evaluations of the cell for half a typical gap.
+    The cost of a gap grows with its length: two evaluations of the cell per half a typical gap.
 
     References
     ----------

@@ -1,14 +1,14 @@
 r"""HiPPO-RNN: a gated cell whose memory is an exact polynomial projection over true gaps.
 
-The cell reads a polynomial memory c of a few signals u, which it writes itself::
+The cell reads a polynomial memory c of a few signals u, which it also writes::
 
     h_k = GRU([m x, m, s, log(1 + gap), c], h),   u_k = W_u h_k,   c = memory of the path of u
 
-with the mask m of an observation x and static covariates s. Between observations u goes along
-lines: it is held, and at the next observation a line replaces the held value. The memory takes both
-in by exact steps over the gap, whatever its length. (A. Gu, T. Dao, S. Ermon, A.
-Rudra, C. Re, "HiPPO: recurrent memory with optimal polynomial projections", NeurIPS 2020, section
-2.5 for the cell; its code takes bilinear steps, those of the sliding window for all gaps alike.)
+with the mask m of an observation x and static covariates s. Between observations u is linear: it
+is held, and at the next observation a line replaces the held value. The memory follows both by
+exact steps over a gap of any length. (A. Gu, T. Dao, S. Ermon, A. Rudra, C. Re, "HiPPO: recurrent
+memory with optimal polynomial projections", NeurIPS 2020, section 2.5 for the cell; its code takes
+bilinear steps, for the sliding window the same for all gaps.)
 
 Forecasts are a polynomial of the time since the last observation, with coefficients from h.
 """
@@ -51,7 +51,7 @@ class HiPPORNN(SiblingModel):
     generator : torch.Generator or None, default=None
         Source of the initial weights.
     memory : Memory
-        Measure with N coefficients a signal, in the model's unit of time.
+        Measure with N coefficients per signal, in the model's unit of time.
     n_signals : int, default=1
         Number M of signals that the cell writes.
     head_size : int, default=64
@@ -91,7 +91,7 @@ class HiPPORNN(SiblingModel):
         return {"h": h, "u": u, "c": c, "since": never, "elapsed": never}
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps: the memory moves on, of signals that are held."""
+        """State after gaps: the memory follows the held signals."""
         since = state["since"] + gap[:, None].to(state["since"].dtype)
         c = self.memory.hold(state["c"], state["u"], gap, elapsed)
         return state | {"c": c, "since": since, "elapsed": elapsed[:, None].to(since.dtype)}
@@ -101,7 +101,7 @@ class HiPPORNN(SiblingModel):
         now, age = observed_inputs(data, rows), torch.log1p(state["since"])
         h = self.cell(torch.cat([now, age, state["c"].flatten(1)], dim=1), state["h"])
         u, memory = self.write(h), self.memory  # (n, M)
-        # The first signals are taken as constant in the past; later ones are led up to by a line.
+        # The first signals are constant in the past; a line leads to later ones.
         first = (data.elapsed[rows] == 0)[:, None]
         rise = torch.where(first, 0.0, u - state["u"])
         gap = torch.where(first[:, 0], 1.0, data.gap[rows])[:, None].expand_as(rise)  # (n, M)
@@ -111,14 +111,14 @@ class HiPPORNN(SiblingModel):
         return where_observed(data.mask[rows], new, state)
 
     def predict(self, state: State) -> Prediction:
-        """A polynomial of the time since the cell was set."""
+        """A polynomial in the time since the last observation."""
         return Prediction(self.head(state["h"], state["since"]))
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
         """The memory of the signals (n, M N), and the state of the cell (n, H).
 
-        With a measure of the whole history also its length in windows, which the coefficients do
-        not contain.
+        With a measure of the whole history, the length of the history in windows as well, which the
+        coefficients do not contain.
         """
         blocks = {"memory": state["c"].flatten(1), "hidden": state["h"]}
         if self.memory.whole_history:
@@ -133,17 +133,17 @@ class HiPPORNNTransformer(SiblingTransformer):
     and of its state; a memory of orthogonal polynomials follows these signals by exact steps over
     true gaps, and the cell reads it. The embedding is that memory, with the state of the cell.
 
-    Use it where the past matters but there is too much of it to remember channel by channel: many
-    channels share a few signals. The signals are mixtures that help to forecast, and cannot be
-    turned back into the series.
+    Use it where the past matters but there are too many channels for a memory of each: they share a
+    few signals. The signals are mixtures that help to forecast, and cannot be turned back into the
+    series.
 
     Parameters
     ----------
     n_coefficients : int, default=32
-        Coefficients of the memory of each signal that the cell writes. The number of signals
-        follows: all together have 32 coefficients per channel, but no more than 256. With the
-        default there are as many signals as channels, up to eight; a lower number makes more and
-        coarser signals.
+        Coefficients of the memory of each signal that the cell writes. It determines the number of
+        signals: all together have 32 coefficients per channel, but no more than 256. By default
+        there are as many signals as channels, up to eight; a lower number makes more and coarser
+        signals.
     measure : {"legt", "legs"}, default="legt"
         How the past is weighted: "legt" remembers the last `window` evenly, "legs" the whole
         history, however long.
@@ -170,12 +170,11 @@ class HiPPORNNTransformer(SiblingTransformer):
         h' = GRU([m x, m, s, log(1 + gap), c], h),   u = W h' + b,   c' = memory of the path of u
         forecast = network(h', time since then)
 
-    The memory takes the signals in along straight lines. Forecasts far ahead tend to a constant of
-    each state. Static covariates also set the state that series start from. With
-    ``measure="legs"`` the last feature is "duration0", the length of the history, in lengths of the
-    longest series of training.
+    The memory follows the signals along straight lines. Forecasts far ahead tend to a constant for
+    each state. Static covariates also set the initial state. With ``measure="legs"`` the last
+    feature is "duration0", the length of the history, relative to the longest training series.
 
-    A gap costs the same however long it is: two products with tables of the memory.
+    A gap of any length costs two products with tables of the memory.
 
     References
     ----------

@@ -10,14 +10,14 @@ from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 
 LONGEST = 1e9
-"""Units of time after which nothing changes any more, so that infinite times can be read."""
+"""Units of time after which nothing changes any more, so that times may be infinite."""
 
 
 def draw_normal(tensor: torch.Tensor, scale: float, generator: torch.Generator | None) -> None:
-    """Fill a tensor with normal numbers of a standard deviation.
+    """Fill a tensor with normal random numbers of standard deviation `scale`.
 
-    Nothing is drawn on the device "meta", which a model is made on when it is loaded: torch imports
-    800 modules for that, which takes seconds.
+    Nothing is drawn on the device "meta", where a model is made when it is loaded: torch would
+    import 800 modules for it, which takes seconds.
     """
     if not tensor.is_meta:
         tensor.normal_(0, scale, generator=generator)
@@ -58,14 +58,14 @@ class Start(nn.Module):
 class AgeHead(nn.Module):
     """Polynomials of degree 4 of the time since an observation; a network gives the coefficients.
 
-    The variable is ``t / (2 + t)``: near the observation it grows as time, and far away it is
-    constant, so that forecasts are bounded. A network that reads the time among its inputs overfits
-    more (HiPPO-RNN, 200 series of Lorenz63: 0.15 instead of 0.11).
+    The variable is ``t / (2 + t)``: near the observation it grows linearly in time, and later tends
+    to a constant, so that forecasts are bounded. A network with the time among its inputs overfits
+    more (HiPPO-RNN, 200 series of Lorenz63: error 0.15 instead of 0.11).
 
     Parameters
     ----------
     n_inputs : int
-        Length of what the coefficients depend on.
+        Length of the input of the network.
     width : int
         Width of the hidden layer.
     n_channels : int
@@ -82,7 +82,7 @@ class AgeHead(nn.Module):
         self.outer = drawn(nn.Linear, width, 5 * n_channels, generator=generator)
 
     def forward(self, x: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
-        """Values (n, D), of inputs (n, `n_inputs`) and times (n, 1)."""
+        """Values (n, D), from inputs (n, `n_inputs`) and times (n, 1)."""
         coefficients = self.outer(nn.functional.silu(self.inner(x))).unflatten(
             1, (-1, 5)
         )  # (n, D, 5)
@@ -99,7 +99,7 @@ def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
 
 
 def where_observed(mask: torch.Tensor, new: State, old: State) -> State:
-    """Replace parts of a state in the rows with an observation, by the `mask` (n, D) of these."""
+    """Parts of `new` in the rows with an observation in `mask` (n, D), else those of `old`."""
     rows = mask.any(dim=1)
     if rows.all():
         return old | new

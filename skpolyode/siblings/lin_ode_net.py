@@ -10,10 +10,10 @@ Forecasts are ``u_obs``, the first D entries of u. If they are right, the filter
 with neural Kalman filtering for irregular time series forecasting", 2022.)
 
 A is written in its real eigenbasis: 2 x 2 blocks ``[[-d, -w], [w, -d]]``, rotations that decay. Any
-diagonalisable A is one after a change of latent coordinates, which encoder and decoder absorb. An
-exponential of a block is a cosine and a sine, where that of a matrix is a dozen products of
-matrices for each distinct gap: measured on Lorenz63, with 64 latent dimensions, 20 times faster
-training to the same error. Decay rates are positive, so that forecasts stay bounded for any gap.
+diagonalisable A has this form after a change of latent coordinates, which encoder and decoder
+absorb. The exponential of a block is a cosine and a sine; that of a matrix takes a dozen matrix
+products for each distinct gap. On Lorenz63 with 64 latent dimensions, training to the same error
+was 20 times faster. Decay rates are positive, so that forecasts stay bounded for any gap.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class LinODENet(SiblingModel):
     n_channels : int
         Number D of channels.
     n_static : int, default=0
-        Features of static covariates, which set the state that series start from.
+        Features of static covariates, which set the initial state.
     hidden_size : int, default=64
-        Length H of the latent state and of what it is decoded into; even, and at least D.
+        Length H of the latent state and of the decoded rows; even, and at least D.
     generator : torch.Generator or None, default=None
         Source of the initial weights.
     block_sizes : sequence of int, default=(64, 64)
@@ -79,7 +79,7 @@ class LinODENet(SiblingModel):
             )
         self.frequency = nn.Parameter(torch.empty(hidden_size // 2, dtype=torch.float32))
         self.log_decay = nn.Parameter(torch.full((hidden_size // 2,), -4.0, dtype=torch.float32))
-        # At first A is a random skew-symmetric matrix, in the coordinates of the channels.
+        # Initially A is a random skew-symmetric matrix, in the coordinates of the channels.
         random = torch.empty(hidden_size, hidden_size, dtype=torch.float32)
         draw_normal(random, 1.0, generator)
         rotation = random if random.is_meta else torch.linalg.qr(random).Q
@@ -202,9 +202,9 @@ class LinODENetTransformer(SiblingTransformer):
     and needs no solver; at an observation it is decoded, corrected by the error of the forecast,
     and encoded again. The embedding is the latent state after the last observation.
 
-    Use it where gaps are of very different lengths: they cost nothing, and are exact however long.
-    The embedding remembers what helps to forecast and little else of the past, and cannot be turned
-    back into the series.
+    Use it where gaps are of very different lengths: they cost nothing, and are exact at any length.
+    The embedding mainly remembers what helps to forecast, and cannot be turned back into the
+    series.
 
     Parameters
     ----------
@@ -232,12 +232,11 @@ class LinODENetTransformer(SiblingTransformer):
 
     Forecasts are u_obs, the first entries of u. ``F(0) = 0``, so that the filter changes nothing
     where the forecast was right. Decoder, encoder and F are residual networks that start as the
-    identity (ReZero), and A as a skew-symmetric matrix. A is held in its eigenbasis, with positive
-    decay rates: a gap costs a cosine and a sine a pair of entries, and forecasts stay bounded for
-    any gap. Static covariates set the state that series start from.
+    identity (ReZero), and A as a skew-symmetric matrix. A is stored in its eigenbasis, with
+    positive decay rates: a gap costs a cosine and a sine per pair of entries, and forecasts stay
+    bounded for any gap. Static covariates set the initial state.
 
-    The cost of training and embedding is that of a small network at each observation, whatever the
-    gaps.
+    Training and embedding cost one small network per observation, independent of the gaps.
 
     References
     ----------

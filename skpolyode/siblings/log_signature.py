@@ -1,11 +1,11 @@
-r"""Signatures of paths that are made of straight pieces, and their logarithms.
+r"""Signatures of piecewise linear paths, and their logarithms.
 
 The signature of a path X in v dimensions is, to depth n, the tensors of its iterated integrals,
 ``S_k = int_{t1 < .. < tk} dX(t1) x .. x dX(tk)``, k = 1..n. For a straight piece with increment d
 it is ``d^k / k!``, and the signature of a continued path is the product with that of the new piece
-(Chen's identity). The logarithm of the signature holds the same in fewer numbers: increments, areas
-between pairs of dimensions, and so on; here its entries at the Lyndon words, of which all others
-are combinations.
+(Chen's identity). The logarithm of the signature contains the same in fewer numbers: increments,
+areas between pairs of dimensions, and so on. Here these are its entries at the Lyndon words; all
+others are combinations of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def trivial(n: int, n_dims: int, depth: int, like: torch.Tensor) -> Signature:
 
 
 def continued(signature: Signature, increment: torch.Tensor) -> Signature:
-    """Signatures of paths that are continued by straight increments (n, v).
+    """Signatures of paths, continued by linear increments (n, v).
 
     Examples
     --------
@@ -59,7 +59,7 @@ def log_signature(signature: Signature) -> torch.Tensor:
 
 
 def n_words(n_dims: int, depth: int) -> int:
-    """How many words :func:`lyndon_words` gives, up to a length of three.
+    """Number of words that :func:`lyndon_words` returns, up to a length of three.
 
     Examples
     --------
@@ -69,12 +69,12 @@ def n_words(n_dims: int, depth: int) -> int:
     """
     if depth not in (1, 2, 3):
         raise ValueError(f"depth must be 1, 2 or 3, got {depth}.")
-    # Those of a prime length k are the words of unequal letters, up to rotation.
+    # Lyndon words of a prime length k are the words of unequal letters, up to rotation.
     return n_dims + sum((n_dims**k - n_dims) // k for k in range(2, depth + 1))
 
 
 def lyndon_words(n_dims: int, depth: int) -> list[tuple[int, ...]]:
-    """Lyndon words up to a length, those of equal length in order (Duval's algorithm).
+    """Lyndon words up to length `depth`, by length, then in lexicographic order (Duval).
 
     Examples
     --------

@@ -1,20 +1,20 @@
-r"""Neural RDE: a state driven by log-signatures of what was observed; of depth 1, a Neural CDE.
+r"""Neural RDE: a state driven by log-signatures of the observations; with depth 1, a Neural CDE.
 
 The observations are a path X of 1 + 2 D dimensions: time, and the last value and the number of
-observations of each channel. It is causal: between observations only time goes on, and values and
+observations of each channel. It is causal: between observations only time advances, and values and
 counts step at observations. Over each stretch of a few observations its log-signature l drives the
 state along a learned field that is linear in l::
 
     dz/ds = F(z) l for s in [0, 1],   F(z) l = W (f(z) * P l),   f a network that ends in tanh
 
-At any moment the state is that at the start of the stretch, moved by the log-signature since then:
-forecasts need no interpolation, and use nothing that comes later. (J. Morrill, C. Salvi, P. Kidger,
+At any time the state is that at the start of the stretch, moved by the log-signature since then:
+forecasts need no interpolation, and use no later data. (J. Morrill, C. Salvi, P. Kidger,
 J. Foster, T. Lyons, "Neural rough differential equations for long time series", ICML 2021; P.
 Kidger and others, "Neural controlled differential equations for irregular time series", NeurIPS
 2020.)
 
-A field with a matrix for each entry of l would have H times b outputs for b entries, 285 of them
-for four channels at depth 3; products with `P l` are a tensor of lower rank.
+A field with a matrix for each of the b entries of l would have H times b outputs; b is 285 for four
+channels at depth 3. Products with `P l` are a tensor of lower rank.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NeuralRDE(SiblingModel):
     n_channels : int
         Number D of channels.
     n_static : int, default=0
-        Features of static covariates, which set the state that series start from.
+        Features of static covariates, which set the initial state.
     hidden_size : int, default=64
         Length H of the state.
     generator : torch.Generator or None, default=None
@@ -59,13 +59,13 @@ class NeuralRDE(SiblingModel):
     depth : int, default=2
         Depth of the log-signatures.
     stretch : int, default=1
-        Observations of a stretch.
+        Observations per stretch.
     rank : int, default=128
         Number of products in the field.
     head_size : int, default=64
         Width of the hidden layer of the head.
     max_gap : float, default=16.0
-        Time without observations after which time stands still.
+        Time without observations after which the path is constant.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class NeuralRDE(SiblingModel):
         self.field = hidden_layer(hidden_size, rank, rank, nn.SiLU, generator).append(nn.Tanh())
         self.project = drawn(nn.Linear, n_entries, rank, generator=generator, bias=False)
         self.collect = drawn(nn.Linear, rank, hidden_size, generator=generator, bias=False)
-        nn.init.zeros_(self.collect.weight)  # the state stands still at first
+        nn.init.zeros_(self.collect.weight)  # initially the field is 0
         self.head = hidden_layer(hidden_size, self.head_size, n_channels, nn.SiLU, generator)
 
     def initial(self, data: Packed, rows: torch.Tensor) -> State:
@@ -106,7 +106,7 @@ class NeuralRDE(SiblingModel):
         return {"z": self.start(data, rows)} | state | signature
 
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps: time goes on."""
+        """State after gaps: time advances."""
         before = state["since"]  # (n, 1)
         since = before + gap[:, None].to(before.dtype)
         passed = since.clamp(max=self.max_gap) - before.clamp(max=self.max_gap)
@@ -118,7 +118,7 @@ class NeuralRDE(SiblingModel):
         x, mask = data.x[rows], data.mask[rows]
         seen = mask.to(x.dtype)
         step = torch.where(mask, x - state["value"], 0.0)
-        # The first observations are where the path begins.
+        # The path begins at the first observations.
         first = (data.elapsed[rows] == 0)[:, None]
         begun = self.start(data, rows) + self.enter(observed_inputs(data, rows))
         jump = torch.cat([torch.zeros_like(step[:, :1]), step, seen], dim=1)  # (n, V)
@@ -126,7 +126,7 @@ class NeuralRDE(SiblingModel):
         new["z"] = torch.where(first, begun, state["z"])
         new["count"] = state["count"] + (~first).to(x.dtype)
         new["value"], new["since"] = state["value"] + step, torch.zeros_like(state["since"])
-        # A stretch that is full ends here, and the next one begins.
+        # A full stretch ends here, and the next one begins.
         if (full := new["count"][:, 0] >= self.stretch).any():
             at, ended = (full.nonzero()[:, 0],), {name: part[full] for name, part in new.items()}
             names = ["count", *(f"s{k}" for k in range(1, self.depth + 1))]
@@ -135,12 +135,12 @@ class NeuralRDE(SiblingModel):
         return where_observed(mask, new, state)
 
     def _continued(self, state: State, increment: torch.Tensor) -> State:
-        """Signatures of paths that go on straight by increments (n, V)."""
+        """Signatures of paths, continued by linear increments (n, V)."""
         levels = continued([state[f"s{k}"] for k in range(1, self.depth + 1)], increment)
         return {f"s{k}": level for k, level in enumerate(levels, start=1)}
 
     def now(self, state: State) -> torch.Tensor:
-        """States (n, H) at the present moment: one Runge-Kutta step along the log-signature."""
+        """Current states (n, H): one Runge-Kutta step along the log-signature."""
         signature = [state[f"s{k}"] for k in range(1, self.depth + 1)]
         z, drive = state["z"], self.project(log_signature(signature))  # (n, H), (n, rank)
 
@@ -154,24 +154,24 @@ class NeuralRDE(SiblingModel):
         return z + (k1 + 2 * k2 + 2 * k3 + k4) / 6
 
     def predict(self, state: State) -> Prediction:
-        """A network of the state at the present moment."""
+        """A network of the current state."""
         return Prediction(self.head(self.now(state)))
 
     def features(self, state: State) -> dict[str, torch.Tensor]:
-        """The state at the present moment."""
+        """The current state."""
         return {"state": self.now(state)}
 
 
 class NeuralRDETransformer(SiblingTransformer):
     """Embed irregular series by a state that log-signatures of the path drive (Neural RDE).
 
-    The observations make a path of time, last values and counts. The log-signature of each stretch
-    of the path, its increments, areas and so on, moves a learned state. The embedding is the state
+    The observations form a path of time, last values and counts. The log-signature of each stretch
+    of the path (its increments, areas and so on) moves a learned state. The embedding is the state
     after the last observation. With ``depth=1`` this is a Neural CDE.
 
-    Use it where the order of events in different channels matters, and for series with many more
-    observations than are needed to follow them: longer stretches, at depth 2 or 3, sum these up.
-    For sparse samples of smooth dynamics the other models forecast better.
+    Use it where the order of events in different channels matters, and for oversampled series:
+    longer stretches, at depth 2 or 3, summarise many observations. For sparse samples of smooth
+    dynamics the other models forecast better.
 
     Parameters
     ----------
@@ -179,8 +179,7 @@ class NeuralRDETransformer(SiblingTransformer):
         Depth of the log-signatures, 1 to 3. A state holds ``(1 + 2 D)**depth`` numbers for D
         channels: use 1 for more than about ten.
     stretch : int, default=1
-        Observations of each stretch. With more of them the state is moved less often, and less
-        finely.
+        Observations per stretch. With more of them the state moves less often and more coarsely.
     hidden_size : int or "auto", default="auto"
         Length of the state, and number of features. "auto" takes 32 per channel, as many features
         as `PolyODETransformer` has coefficients, but no more than 256.
@@ -201,10 +200,10 @@ class NeuralRDETransformer(SiblingTransformer):
         dz/ds = W (f(z) * P l) for s in [0, 1],   forecast = network(z(1))
 
     f is a network that ends in tanh, W and P are matrices. The path is causal: between observations
-    time goes on, up to 16 typical gaps, and values and counts stand still until they step.
-    The first observation, and static covariates, set the state that series start from.
+    time advances, up to 16 typical gaps, and values and counts are constant until they step.
+    The first observation, and static covariates, set the initial state.
 
-    Each observation costs four evaluations of the network, whatever the gap.
+    Each observation costs four evaluations of the network, for any gap.
 
     References
     ----------

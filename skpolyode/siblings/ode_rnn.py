@@ -1,9 +1,9 @@
 r"""ODE-RNN: a neural ODE between observations, a gated cell at observations.
 
 Between observations ``dh/dt = f(h)``, at an observation x with mask m ``h' = GRU([m x, m], h)``;
-forecasts are a linear map of h. Of known inputs f reads the values, and the cell the impulses. (Y.
+forecasts are a linear map of h. f reads the values of known inputs, and the cell the impulses. (Y.
 Rubanova, R. T. Q. Chen, D. Duvenaud, "Latent ODEs for irregularly-sampled time series", NeurIPS
-2019; forward in time and by the true gaps, unlike the encoder in its code.)
+2019; forward in time and with the true gaps, unlike the encoder in its code.)
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class ODERNN(DrivenCell):
     stepper : str, default="midpoint"
         Name of a Runge-Kutta method of :data:`skpolyode.dynamics.STEPPERS`.
     inputs : sequence of int, default=(0, 0, 0)
-        How many inputs hold, are linear and are impulses. Those with a value follow it in `h`,
-        then slopes.
+        Numbers of inputs of the kinds "hold", "linear" and "impulse". In `h` the values of the
+        first two follow the state, then slopes.
     hidden_layer_sizes : sequence of int, default=(100,)
-        Widths of the hidden layers of the vector field, which stands still at first.
+        Widths of the hidden layers of the vector field, which is 0 initially.
 
     Examples
     --------
@@ -92,10 +92,10 @@ class ODERNNTransformer(SiblingTransformer):
     """Embed irregular series by a gated cell with a neural ODE between observations (ODE-RNN).
 
     Between observations a state follows a learned vector field; at an observation a gated recurrent
-    cell takes in the values and what was observed. The embedding is the state after the last
+    cell reads the values and their mask. The embedding is the state after the last
     observation.
 
-    Use it where only the next observations matter: it assumes nothing about channels, noise or
+    Use it where only the next observations matter: it makes no assumptions on channels, noise or
     dynamics. Its state forgets what does not help to forecast, and cannot be turned back into the
     series.
 
@@ -123,12 +123,11 @@ class ODERNNTransformer(SiblingTransformer):
 
         dh/dt = f(h),   h' = GRU([m x, m, s], h),   forecast = W h + b
 
-    The field f is that of `PolyODETransformer`: a multilayer perceptron that stands still at first,
-    behind a wall that bounds free runs. Steps are half the typical gap (midpoint); after 64 typical
-    gaps without observations the state is held. Static covariates also set the state that series
-    start from.
+    The field f is that of `PolyODETransformer`: a multilayer perceptron that is 0 initially, with a
+    wall that bounds free runs. Steps are half the typical gap (midpoint); after 64 typical gaps
+    without observations the state is held. Static covariates also set the initial state.
 
-    The cost of a gap grows with its length, two evaluations of the field for half a typical gap.
+    The cost of a gap grows with its length: two evaluations of the field per half a typical gap.
 
     References
     ----------

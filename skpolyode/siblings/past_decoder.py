@@ -39,9 +39,9 @@ from skpolyode.transformers.parameters import (
     Duration,
     local_random_state,
 )
-from skpolyode.transformers.stages import usual_batch, usual_patience
+from skpolyode.transformers.stages import default_batch, default_patience
 
-_MOMENTS = 4  # of each series, at which its past is decoded from the features
+_MOMENTS = 4  # times in each series at which its past is decoded from the features
 
 
 @saved(center="F", spread="F positive")
@@ -52,15 +52,15 @@ class DecodedEmbedder(Embedder):
     Parameters
     ----------
     source : Embedder
-        Whose features are decoded.
+        Embedder whose features are decoded.
     center : float64 ndarray of shape (F,)
-        What is subtracted from them first.
+        Subtracted from the features.
     spread : float64 ndarray of shape (F,)
-        What they are divided by then.
+        Divides the centred features.
     decoder : nn.Module
         From features (n, F) to flat coefficients (n, D N), in float32 as it was trained.
     past : MemoryReadout
-        How coefficients are read back.
+        Reads coefficients back.
 
     Examples
     --------
@@ -80,12 +80,12 @@ class DecodedEmbedder(Embedder):
 
     @property
     def inputs(self) -> InputEncoder | None:
-        """Inputs that the other embedder reads."""
+        """Encoder of the inputs of the other embedder."""
         return self.source.inputs
 
     @property
     def units(self) -> Units:
-        """Those of the other embedder."""
+        """Units of the other embedder."""
         return self.source.units
 
     def coefficients(self, panel: Panel) -> np.ndarray:
@@ -99,28 +99,28 @@ class DecodedEmbedder(Embedder):
         return coefficients if observed is None else coefficients * observed[:, None]
 
     def features(self, panel: Panel) -> np.ndarray:
-        """The same, one row (D N,) a series."""
+        """Flat coefficients, one row (D N,) per series."""
         return self.coefficients(panel).reshape(panel.n_series, -1)
 
 
 @dataclass(eq=False)
 class DecodingTask(Task):
-    """Train a decoder on what was observed before several moments of each series.
+    """Train a decoder on the observations before several times in each series.
 
     Parameters
     ----------
     decoder : nn.Module
         From features (n, F) to flat coefficients (n, D N).
     features : Tensor of shape (S, F)
-        Features at S moments.
+        Features at S times.
     offsets : int64 Tensor of shape (S + 1,)
-        Where the observations of each moment start.
+        Where the observations before each time start.
     basis : Tensor of shape (P, N)
         Polynomials at the ages of the observations.
     x : Tensor of shape (P, D)
         Observations, standardised, NaN where there is none.
     held_out : bool Tensor of shape (S,)
-        Moments that only validate; if there are none, all of them do.
+        Mask of the times that only validate; if there are none, all of them validate.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class DecodingTask(Task):
             return float(self._error(self.validation))
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
-        """Mean squared error of the past of a minibatch of moments."""
+        """Mean squared error of the past before a minibatch of times."""
         return self._error(self.items[index])
 
     def _error(self, moments: torch.Tensor) -> torch.Tensor:
@@ -169,22 +169,22 @@ class DecodingTask(Task):
 
 
 class PastDecoder(SeriesTransformer):
-    """Read the past out of an embedding that has no memory, by a decoder trained for it.
+    """Reconstruct the past from an embedding without a memory, by a trained decoder.
 
     The transformer is fitted first, and does not change afterwards. A small network learns to map
-    its features at several moments of each series to coefficients of polynomials that are close to
-    what was observed in the window before. `transform` gives these coefficients; `reconstruct` and
+    its features at several times in each series to coefficients of polynomials that are close to
+    the observations in the window before. `transform` returns these coefficients; `reconstruct` and
     `inverse_transform` read them like those of `PolyODETransformer` and `HiPPOTransformer`.
 
-    Use it to see how much of the past an embedding still holds: the error of `reconstruct` on new
-    series is an upper bound on what it has lost. To remember the past, choose an embedding that has
+    Use it to measure how much of the past an embedding contains: the error of `reconstruct` on new
+    series is an upper bound on the loss. To remember the past, choose an embedding that has
     coefficients and needs no decoder.
 
     Parameters
     ----------
     transformer : transformer or None, default=None
-        The transformer whose embedding is decoded. `fit` fits a clone of it, unless it is fitted
-        already and in a `sklearn.frozen.FrozenEstimator`. None: an `ODERNNTransformer` with its
+        The transformer whose embedding is decoded. `fit` fits a clone of it, unless it is already
+        fitted and in a `sklearn.frozen.FrozenEstimator`. None: an `ODERNNTransformer` with its
         defaults.
     n_coefficients : int, default=32
         Coefficients per channel. Raise it if the window holds more than about ten oscillations.
@@ -199,14 +199,14 @@ class PastDecoder(SeriesTransformer):
         Peak of the decoder's learning rate. Lower it if training diverges.
     random_state : int, RandomState instance or None, default=None
         Seed of the transformer, of initial weights, minibatches and held-out series. None: the seed
-        of the transformer decides.
+        of the transformer is used.
 
     Attributes
     ----------
     transformer_ : transformer
         The fitted transformer.
     embedder_ : DecodedEmbedder
-        Its embedder with the decoder.
+        Embedder of the transformer, with the decoder.
     history_ : list of dict
         The training of the decoder, as in `ODERNNTransformer`.
     validation_error_ : float
@@ -253,7 +253,7 @@ class PastDecoder(SeriesTransformer):
 
     has_coefficients = True
     uses_static = True
-    uses_inputs = True  # if the transformer does, which else warns
+    uses_inputs = True  # if the transformer does; else it warns
     embedder_: DecodedEmbedder
 
     def __init__(
@@ -286,7 +286,7 @@ class PastDecoder(SeriesTransformer):
         length = window / source.units.time_scale
         past = MemoryReadout(LegTMemory(self.n_coefficients, length), window, source.units)
 
-        # The last rows before several moments of each series, and the features at these moments.
+        # The last rows before several times in each series, and the features at these times.
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
         stops = np.unique(panel.offsets[:-1] + np.ceil(share * panel.lengths).astype(np.int64))
         series = np.searchsorted(panel.offsets, stops) - 1
@@ -305,9 +305,9 @@ class PastDecoder(SeriesTransformer):
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
         trainer = Trainer(
             learning_rate=self.learning_rate_init,
-            batch_size=usual_batch(task),
+            batch_size=default_batch(task),
             max_epochs=self.max_epochs,
-            patience=usual_patience(self.max_epochs),
+            patience=default_patience(self.max_epochs),
             remedy="lower learning_rate_init",
         )
         with one_thread():
@@ -317,7 +317,7 @@ class PastDecoder(SeriesTransformer):
         return report.message if report.was_interrupted else None
 
     def _fitted(self, panel: Panel, seed: int) -> SeriesTransformer:
-        """The transformer, fitted."""
+        """The fitted transformer."""
         transformer = ODERNNTransformer() if self.transformer is None else clone(self.transformer)
         if isinstance(transformer, FrozenEstimator):
             transformer = transformer.estimator
@@ -338,7 +338,7 @@ class PastDecoder(SeriesTransformer):
 def _window_columns(
     before: Panel, past: MemoryReadout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Offsets, polynomials and values of the rows before moments that lie in the window."""
+    """Offsets, polynomials and values of the rows in the window before each time."""
     ages = np.repeat(before.end, before.lengths) - before.times
     kept = ages <= past.window
     offsets, ages = offsets_from(kept)[before.offsets], torch.from_numpy(ages[kept])

@@ -1,8 +1,8 @@
 r"""S4 with true gaps: layers of diagonal state spaces, each exact over any gap.
 
-Each of H features of a layer drives a state of its own, ``dx/dt = lambda x + s b u`` with complex
-lambda and a speed s, and is read back as ``y = 2 Re(C x) + D u``. The features at an
-observation are either held until the next one, or are an impulse at the observation::
+Each of the H features of a layer drives a separate state, ``dx/dt = lambda x + s b u`` with complex
+lambda and a speed s, which is read as ``y = 2 Re(C x) + D u``. The features at an observation are
+either held until the next one, or are an impulse at the observation::
 
     held:      x(t + g) = exp(lambda g) x(t) + (exp(lambda g) - 1) / lambda s b u
     impulses:  x(t + g) = exp(lambda g) x(t),   x := x + s b u at the observation
@@ -10,12 +10,12 @@ observation are either held until the next one, or are an impulse at the observa
 Both are the solutions of their equations, for any gap g. The features u of the first layer are a
 map of [m x, m, s, log(1 + gap)], with the mask m of an observation x and static covariates s; those
 of the next layer are ``u + GLU(GELU(y))``, at the observation. Forecasts are a network of these
-outputs of all layers, with the states as they are by then. (A. Gu, A. Gupta, K. Goel, C. Re, "On
+outputs of all layers, with the states at the forecast time. (A. Gu, A. Gupta, K. Goel, C. Re, "On
 the parameterization and initialization of diagonal state space models", NeurIPS 2022; with the gap
 in the exponential as in J. T. H. Smith, A. Warrington, S. W. Linderman, "Simplified state space
 layers for sequence modeling", ICLR 2023.)
 
-The pass over many observations goes layer by layer. Each computes everything but its recurrence,
+A pass over many observations goes layer by layer. Each computes everything except its recurrence,
 which is linear, for all observations at once (:meth:`S4.run_from`).
 """
 
@@ -42,7 +42,7 @@ from skpolyode.siblings.segment import SegmentTask
 from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
-_AT_ONCE = 2**20  # numbers in the states of the observations that a pass takes together
+_AT_ONCE = 2**20  # most numbers in the states of the observations of one pass
 
 
 @register_module
@@ -66,9 +66,9 @@ class S4(SiblingModel):
     generator : torch.Generator or None, default=None
         Source of the initial weights.
     pairs : sequence of int, default=(8, 8)
-        Number K of complex states of each feature, the same one for each layer.
+        Number K of complex states of each feature, the same for each layer.
     inputs : {"held", "impulses"}, default="held"
-        What the features of an observation are until the next one.
+        Whether features are held until the next observation, or are impulses.
     memory : Memory or None, default=None
         Measure of a memory of the observations, joined by lines; its coefficients are inputs of
         the first layer.
@@ -96,7 +96,7 @@ class S4(SiblingModel):
 
     @property
     def start_size(self) -> int:
-        """Numbers of the learned inputs of all layers before the first observations."""
+        """Length of the learned inputs of all layers before the first observations."""
         return len(self.pairs) * self.hidden_size
 
     def _make_layers(self, generator: torch.Generator | None) -> None:
@@ -160,7 +160,7 @@ class S4(SiblingModel):
         return new, self.encoder(torch.cat(parts, dim=1))
 
     def run_from(self, before: State, data: Packed, rows: list[torch.Tensor]) -> Iterator[Step]:
-        """Run over segments of series, layer after layer: each for many observations at once.
+        """Run over segments of series, layer by layer, each for many observations at once.
 
         See :meth:`~skpolyode.models.SequenceModel.run_from`.
         """
@@ -250,13 +250,13 @@ class S4(SiblingModel):
 class S4Transformer(SiblingTransformer):
     """Embed irregular series by layers of diagonal state spaces, exact over true gaps (S4).
 
-    Each layer drives linear states by its features, by the exact solution over every gap, and mixes
-    what is read of them. The embedding is the output of the last layer at the last observation.
+    In each layer features drive linear states, by the exact solution over every gap, and outputs of
+    the states are mixed. The embedding is the output of the last layer at the last observation.
 
     Use it for long series in which more than the recent past helps to forecast: its states decay at
-    different speeds, some within an observation, some over a hundred. Layers are computed for many
+    different speeds, within one to a hundred observations. Layers are computed for many
     observations at once, and training goes through segments of up to 64 of them: `batch_size`
-    counts their intervals, and "auto" makes 32 minibatches an epoch; ``n_items`` of `history_`
+    counts their intervals, and "auto" makes 32 minibatches per epoch; ``n_items`` of `history_`
     counts segments.
 
     Parameters
@@ -266,13 +266,13 @@ class S4Transformer(SiblingTransformer):
     state_size : int, default=8
         Length of the state of each feature, in real numbers; even. Raise it for long series.
     inputs : {"impulses", "held"}, default="impulses"
-        What drives the states: "impulses" are the features at the moment of an observation; "held"
-        features last until the next one. Choose "held" where the signal moves in steps.
+        How features drive the states: as "impulses" at observations, or "held" until the next one.
+        Choose "held" where the signal moves in steps.
     memory : bool, default=False
         Whether a polynomial memory of the observations, joined by lines, is an input of the first
         layer and a part of the embedding: that of `HiPPOTransformer`, with 32 coefficients per
-        channel. This is our reading of the "Extended-S4" of the PolyODE paper, which gives no more
-        than the name.
+        channel. This is our reading of the "Extended-S4" of the PolyODE paper, which only gives the
+        name.
     window : float, timedelta, str or "auto", default="auto"
         Length of the past in that memory, in the units of `times`. "auto" takes the length of the
         longest series of `fit`.
@@ -297,10 +297,10 @@ class S4Transformer(SiblingTransformer):
 
     ``lambda`` has negative real parts, s is a learned speed; layers are normalised first. The first
     features are a map of values, mask, static covariates and gap. Forecasts are a network of the
-    outputs of all layers, with the states as they are by then.
+    outputs of all layers, with the states at the forecast time.
 
-    Two complex products a state, layer and observation, whatever the gap. Static covariates also
-    set the features that series start from.
+    The cost is two complex products per state, layer and observation, for any gap. Static
+    covariates also set the initial features.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Training on segments of series, for models that go through many observations at once."""
+"""Training on segments of series, for models that process many observations at once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skpolyode.training.tasks import IntervalTask, Minibatches
 class SegmentTask(IntervalTask):
     """Train on segments of series, with all updates in them, from their stored first states.
 
-    An :class:`IntervalTask` goes through a few observations from each one; here each observation is
-    gone through once, and its gradient reaches back to the beginning of its segment. That costs
-    less where a model computes a segment at once.
+    An :class:`IntervalTask` runs over a few observations from each one. Here each observation is
+    processed once, and its gradient reaches back to the start of its segment. That costs less if a
+    model computes a segment at once.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ class SegmentTask(IntervalTask):
     data : Packed
         Training and validation series together.
     held_out : bool Tensor of shape (n_series,)
-        Series that only validate. If there are none, the training error is taken instead.
+        Mask of series that only validate. If there are none, the training error is used.
     horizon : int, default=1
         Observations forecast from each one without updates in between.
     length : int, default=1
         Intervals of a segment.
     furthest : int, default=1
-        As of :class:`IntervalTask`.
+        As in :class:`IntervalTask`.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class SegmentTask(IntervalTask):
     """
 
     minibatches = Minibatches(32, smallest=8, n_most=1024)
-    """Each observation is gone through once, not four times, and stays in memory."""
+    """Each observation is processed once, not four times, and stays in memory."""
 
     usual_length = 64
 
@@ -60,16 +60,16 @@ class SegmentTask(IntervalTask):
         starts = self.items[data.steps()[self.items] % self.length == 0]
         self.item_size = len(self.items) / len(starts) if len(starts) else 1.0
         self.items = starts
-        self.place = torch.full_like(data.series, -1)  # (P,), of a row among the stored states
+        self.place = torch.full_like(data.series, -1)  # (P,), index of a row in the stored states
         self.place[starts] = torch.arange(len(starts), device=starts.device)
 
     @property
     def n_stored(self) -> int:
-        """Number of rows whose states are stored: those that segments start from."""
+        """Number of rows whose states are stored: the starts of segments."""
         return len(self.items)
 
     def _store(self, rows: torch.Tensor, states: State) -> None:
-        """Store the states of rows that segments start from."""
+        """Store the states at the starts of segments."""
         place = self.place[rows]
         super()._store(place[place >= 0], select(states, place >= 0))
 
@@ -89,11 +89,11 @@ class SegmentTask(IntervalTask):
         return self._with_leads(loss, 1.0, state, rows)
 
     def _segments(self, first: torch.Tensor) -> list[torch.Tensor]:
-        """Rows of segments from their first ones, step after step; longest segments first."""
+        """Rows of each step of segments, from their first rows; longest segments first."""
         steps = [first]
         for _ in range(self.length):
             steps.append(torch.where(steps[-1] >= 0, self.data.next[steps[-1]], -1))
         rows = torch.stack(steps)  # (length + 1, n), -1 after the end of a series
         lengths = (rows >= 0).sum(dim=0)
         rows = rows[:, lengths.argsort(descending=True, stable=True)]
-        return [own for now in rows if len(own := now[now >= 0])]
+        return [step for now in rows if len(step := now[now >= 0])]

@@ -1,7 +1,7 @@
 """Diagonal state spaces, exact over any gap, and linear recurrences of many series at once.
 
-A pass over many observations computes everything but the recurrence itself for all observations at
-once; the recurrence is then one complex product a step, in place, with a gradient of its own.
+A pass over many observations computes everything except the recurrence for all observations at
+once; the recurrence is then one complex product per step, in place, with an explicit gradient.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DiagonalStateSpace(nn.Module):
     n_pairs : int
         Number K of complex states of each feature.
     is_held : bool
-        Whether a feature goes on after an observation, or is an impulse at it.
+        Whether a feature is held after an observation, or is an impulse at it.
     generator : torch.Generator or None
         Source of the weights.
     """
@@ -45,11 +45,11 @@ class DiagonalStateSpace(nn.Module):
         self.is_held = is_held
         self.log_speed = nn.Parameter(torch.empty(n_features, 1, 1, dtype=torch.float32))
         spectrum = torch.full((2, n_features, n_pairs), math.log(0.5), dtype=torch.float32)
-        if not spectrum.is_meta:  # where arithmetic takes as long as what `draw_normal` spares
+        if not spectrum.is_meta:  # there arithmetic is slow, as in `draw_normal`
             spectrum[1] = math.pi * torch.arange(n_pairs)
             spectrum /= _SLOWLY
         self.spectrum = nn.Parameter(spectrum)
-        # Complex numbers as two real ones, in front.
+        # Complex numbers as two real ones, in the first dimension.
         self.b = nn.Parameter(torch.zeros(2, n_features, n_pairs, dtype=torch.float32))
         self.c = nn.Parameter(torch.empty(2, n_features, n_pairs, dtype=torch.float32))
         self.d = nn.Parameter(torch.empty(n_features, dtype=torch.float32))
@@ -62,13 +62,13 @@ class DiagonalStateSpace(nn.Module):
             draw_normal(self.d, 1.0, generator)
 
     def rates(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Complex rates lambda (H, K), all of which decay, and speeds (H, 1)."""
+        """Complex rates lambda (H, K) with negative real parts, and speeds (H, 1)."""
         decay, frequency = (_SLOWLY * self.spectrum).unbind(0)
         speed = torch.exp(_SLOWLY * self.log_speed[..., 0])
         return torch.complex(-speed * torch.exp(decay), speed * frequency), speed
 
     def flow(self, x: torch.Tensor, u: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
-        """Exact states (n, 2, H, K) after gaps (n,), in which features `u` (n, H) may be held."""
+        """Exact states (n, 2, H, K) after gaps (n,), with features `u` (n, H) if they are held."""
         turn, weight = self.over(gap)
         (c, s), (real, imaginary) = turn.unbind(1), x.unbind(1)
         moved = torch.stack([c * real - s * imaginary, s * real + c * imaginary], dim=1)
@@ -78,7 +78,7 @@ class DiagonalStateSpace(nn.Module):
         """Complex factors (n, 2, H, K) of states, and of held features, over gaps (n,)."""
         (rates, speed), (gap, row) = self.rates(), gap.unique(return_inverse=True)
         gap = gap.clamp(max=LONGEST).to(speed.dtype)[:, None, None]
-        # Real arithmetic: complex functions of torch take several times as long.
+        # Real arithmetic: complex functions of torch are several times slower.
         a, b = gap * rates.real, gap * rates.imag  # (gaps, H, K)
         cosine, sine, size = torch.cos(b), torch.sin(b), torch.exp(a)
         turn = torch.stack([size * cosine, size * sine], dim=1)[row]  # exp(lambda gap)
@@ -131,18 +131,18 @@ class DiagonalStateSpace(nn.Module):
     def forward(self, x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
         """Outputs (n, H) of states and features."""
         sign = x.new_tensor([1.0, -1.0])[:, None, None]
-        # The sum over states as a product with ones: short sums of torch take ten times as long.
+        # The sum over states is a product with ones: short sums of torch are ten times slower.
         real = (x * (sign * self.c)).sum(dim=1) @ x.new_ones(x.shape[-1])  # Re(C x)
         return 2 * real + self.d * u
 
 
 def before_each(sizes: Sequence[int], device: torch.device) -> torch.Tensor:
-    """Positions (P - n,) of the rows that precede those of all steps but the first, of n rows.
+    """Positions (P - n,) of the predecessors of all rows after the first step of n rows.
 
     Parameters
     ----------
     sizes : sequence of int
-        Rows of each step, not increasing: series that go on come first.
+        Rows of each step, not increasing: series that continue come first.
     device : torch.device
 
     Examples
@@ -162,9 +162,9 @@ class LinearRecurrence(torch.autograd.Function):
     """Complex states ``y_0 = x``, ``y_k = turn_k y_{k-1} + push_k`` of series, all P rows at once.
 
     Complex numbers are pairs of real ones, in the second dimension. ``apply(x, turn, push, sizes)``
-    takes `x` (n, 2, ...), `turn` and `push` (P - n, 2, ...) of the later rows, and the rows of
-    each step, which do not increase; it returns (P, 2, ...). The gradient is the recurrence that
-    runs back with the conjugate of `turn`.
+    takes `x` (n, 2, ...), `turn` and `push` (P - n, 2, ...) of the later rows, and the number of
+    rows of each step, not increasing; it returns (P, 2, ...). The gradient is the backward
+    recurrence with the conjugate of `turn`.
 
     Examples
     --------
@@ -205,7 +205,7 @@ class LinearRecurrence(torch.autograd.Function):
 
 
 def _steps(sizes: Sequence[int]) -> list[tuple[slice, slice, slice]]:
-    """For each step but the first: the rows before it, its rows, and its rows less the first n."""
+    """For each step but the first: the previous rows, its rows, and these without the first n."""
     starts = np.cumsum([0, *sizes]).tolist()
     return [
         (

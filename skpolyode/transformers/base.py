@@ -56,7 +56,7 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
     fit_report_ : FitReport
         What `fit` decided, and from which figures; print it.
     limits_ : CellLimits
-        What cells of each channel may be, from all series of `fit`.
+        Range of credible values of each channel, from all series of `fit`.
     """
 
     has_coefficients: ClassVar[bool] = False
@@ -127,7 +127,7 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
     def _fit(self, panel: Panel) -> str | None:
         """Learn from a checked panel, in which each series was observed; sets `embedder_`.
 
-        Returns what to say of an interruption by the user, if the fit is complete all the same.
+        Returns a message if the user interrupted a fit that is complete nevertheless, else None.
         """
 
     def transform(self, X: Any) -> np.ndarray:
@@ -136,9 +136,9 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
-            The series, with the channels of `fit`. Each is embedded on its own, at its last
-            observation: the result does not depend on the other series in `X`. Series without any
-            observation, which a Panel with ``empty="keep"`` may hold, get NaN.
+            The series, with the channels of `fit`. Each is embedded at its last observation; the
+            result does not depend on the other series in `X`. Series without any observation, which
+            a Panel with ``empty="keep"`` may hold, get NaN.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         features = fill_rows(panel, self.embedder_.features, lambda: self._n_features_out)
         has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
         if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
-            # As in Panel.static; scikit-learn knows no index but that of a flat frame.
+            # As in Panel.static; scikit-learn only keeps the index of a flat frame.
             is_frame = isinstance(X, pd.DataFrame | pd.Series)  # with a panel in each cell
             index = X.index if is_frame else pd.Index(panel.ids, tupleize_cols=False)
             return pd.DataFrame(features, index=index)
@@ -228,10 +228,10 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
 
     @available_if(_remembers)
     def reconstruct(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Read the past of series out of their memory at the last observation.
+        """Read the past of series from their memory at the last observation.
 
-        The path that `PolyODETransformer` remembers is what was known then: an observation corrects
-        it back to the one before, and it is not smoothed, as that of `interpolate` is.
+        `PolyODETransformer` remembers the path as it was known at each time: an observation
+        corrects it back to the previous one. Unlike the path of `interpolate`, it is not smoothed.
 
         Parameters
         ----------
@@ -270,11 +270,11 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         times: Any,
         relative_to: str | None,
         read: Callable[..., np.ndarray],
-        own: Callable[[Panel], tuple[np.ndarray, np.ndarray]] = lambda x: (x.times, x.offsets),
+        default: Callable[[Panel], tuple[np.ndarray, np.ndarray]] = lambda x: (x.times, x.offsets),
     ) -> Panel:
-        """What `read` finds at times of series, by default at their `own`."""
+        """Values that `read` returns at `times`; None: at the `default` times of the panel."""
         panel = read_panel(self, X, reset=False)
-        flat, offsets = own(panel) if times is None else query_times(panel, times, relative_to)
+        flat, offsets = default(panel) if times is None else query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
     @available_if(lambda transformer: transformer.has_path)
@@ -283,8 +283,8 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
 
         Between two observations of a channel this is the path that the transformer follows. A
         linear ramp corrects a learned path, so that it ends in the second observation. The path has
-        more detail than the embedding, and covers the whole series, also what lies before the
-        window.
+        more detail than the embedding, and covers the whole series, including the part before
+        the window.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         Raises
         ------
         ValueError
-            If a time is not finite, or something is wrong with the series.
+            If a time is not finite, or a series is not valid.
         """
         check_is_fitted(self)
         return self._found(X, times, relative_to, self.embedder_.path_values)
@@ -326,7 +326,7 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         Parameters
         ----------
         X : int, Panel, list of (times, values), list of DataFrames, or array, default=1
-            The number of series to follow, none of them observed yet; or series, to go on from
+            The number of series to follow, none of them observed yet; or series, to continue from
             their last observations.
         static : DataFrame, array-like of shape (n_series, n_static) or None, default=None
             Static covariates, if `X` is a number and the transformer was fitted with any; series in
@@ -345,7 +345,7 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         Raises
         ------
         ValueError
-            If the number is not positive, or something is wrong with the series.
+            If the number is not positive, or a series is not valid.
         """
         check_is_fitted(self)
         kind = seams.stream_class(self.embedder_)
@@ -364,7 +364,7 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         return past
 
     def _describe_window(self, panel: Panel, window: float) -> None:
-        """Say how much of the series a window covers, and how coarsely it is remembered."""
+        """Set and report the share of the series that a window covers, and its resolution."""
         self.coverage_, n_rows = covered(panel, window)
         self.observations_per_coefficient_ = n_rows / self.n_coefficients
         outcome = f"window {window:.3g}, covers {self.coverage_:.0%} of the typical series"

@@ -1,4 +1,4 @@
-"""Embeddings as users hand them back: checked, and read as series again."""
+"""Embeddings that users pass back: checks, and conversion to series."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpolyode.panel.readers.kinds import column_names
 
 
 def checked_embeddings(transformer: Any, X: Any) -> np.ndarray:
-    """Embeddings (n_series, n_features) as `transform` returned them."""
+    """Embeddings (n_series, n_features), with the columns in the order of `transform`."""
     Z = check_array(X, dtype=np.float64, input_name="X")
     found, wanted = column_names(X), list(transformer.get_feature_names_out())
     if Z.shape[1] != len(wanted):
@@ -38,9 +38,9 @@ def checked_embeddings(transformer: Any, X: Any) -> np.ndarray:
 def read_back(
     transformer: Any, X: Any, Z: np.ndarray, times: Any, past: MemoryReadout
 ) -> np.ndarray | Panel:
-    """Series from features `Z` that their coefficients begin; see `inverse_transform`.
+    """Series from features `Z`, which start with the coefficients; see `inverse_transform`.
 
-    They have the ids of the frame `X`, if it has one for each.
+    The index of the frame `X` becomes their ids, if it is unique.
     """
     times = None if times is None else read_leads(times, transformer.time_unit_).counts
     ages = past.ages_at(times, transformer.array_shape_)

@@ -11,7 +11,7 @@ from skpolyode.saving.objects import save
 
 
 class SeriesEstimator(BaseEstimator):
-    """Base of estimators of series; mixins of scikit-learn stand before it."""
+    """Base of estimators of series; list mixins of scikit-learn before it."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save parameters and fitted attributes in one file without any code.

@@ -29,10 +29,10 @@ def _returns_tables(imputer: PanelImputer) -> bool:
 
 
 def _is_trained(imputer: PanelImputer) -> bool:
-    own = getattr(imputer, "transformer_", imputer.transformer or PolyODETransformer())
-    if not hasattr(own, "interval_around"):
+    model = getattr(imputer, "transformer_", imputer.transformer or PolyODETransformer())
+    if not hasattr(model, "interval_around"):
         raise AttributeError(
-            f"{type(own).__name__} trains no model whose errors could be known: for intervals, "
+            f"{type(model).__name__} trains no model whose errors could be known: for intervals, "
             "impute with a PolyODETransformer."
         )
     return True
@@ -44,13 +44,12 @@ class PanelImputer(PathTransformer):
 
     Observed cells stay as they are; all others get the value of the learned path. Between two
     observations of a channel, that path follows the dynamics, uses the other channels, and ends in
-    the second observation. A regression then adds what neighbouring observations and the other
-    channels of the same row tell beyond it. For a fixed interpolation pass an
+    the second observation. A regression then corrects it, from neighbouring observations and
+    the other channels of the same row. For a fixed interpolation pass an
     `InterpolationTransformer`.
 
-    Use it in front of methods that need complete data. The result of an array is an array of
-    the same shape, as of scikit-learn's imputers; for regular series from irregular ones take
-    `Resampler`.
+    Use it before methods that need complete data. An array gives an array of the same shape, as
+    with scikit-learn's imputers. To turn irregular series into regular ones, use `Resampler`.
 
     Parameters
     ----------
@@ -59,18 +58,18 @@ class PanelImputer(PathTransformer):
         parameters as ``transformer__<name>``. None: a `PolyODETransformer` with its defaults.
     refine : bool or "auto", default="auto"
         Whether ridge regressions correct the path where a cell is missing between the first and the
-        last row of a series. They read two observations of the channel before and two after the
-        cell, its mean in the series, and how far other channels of the same row are off straight
-        lines through their neighbours, and from their means. `fit` learns them by hiding observed
-        cells; the path of a channel stays as it is where they do not help, or fewer than 50 cells
-        were hidden. "auto": if the transformer is trained.
+        last row of a series. Their regressors are two observations of the channel before and two
+        after the cell, its mean in the series, and the deviations of the other channels in the same
+        row from their means and from straight lines between their neighbours. `fit` learns them by
+        hiding observed cells. A channel is not corrected if that does not help, or if fewer than 50
+        of its cells were hidden. "auto": if the transformer is trained.
 
     Attributes
     ----------
     transformer_ : transformer
         The fitted clone.
     refinement_ : Refinement or None
-        The regressions; their `coefficients` are 0 for channels whose path stays as it is. None if
+        The regressions; their `coefficients` are 0 for channels that are not corrected. None if
         there are none.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
@@ -123,11 +122,11 @@ class PanelImputer(PathTransformer):
         if self.refine is True or (self.refine == "auto" and hasattr(model, "fit_stages")):
             known = panel.like(panel.times, self._credible(panel), panel.offsets).since_start()
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # `fit` has told what is odd about these series
+                warnings.simplefilter("ignore")  # `fit` has warned about these series
                 self.refinement_ = learn_refinement(known, lambda x: model.interpolate(x).values)
 
     def _credible(self, panel: Panel) -> np.ndarray:
-        """Values (n_obs, D) of a panel without those that count as not observed."""
+        """Values (n_obs, D) of a panel, with NaN in place of outliers."""
         limits = self.transformer_.limits_
         if limits is None:
             return panel.values
@@ -136,7 +135,7 @@ class PanelImputer(PathTransformer):
     def _refined(self, path: Panel, panel: Panel, rows: Any) -> Panel:
         """The path, corrected between the first and the last row of each series.
 
-        `rows` are the places of those of `panel` among those of the path.
+        `rows` are the positions of the rows of `panel` among those of the path.
         """
         if self.refinement_ is None:
             return path
@@ -200,9 +199,9 @@ class PanelImputer(PathTransformer):
         return lower, upper
 
     def _filled(self, X: Any, around: Callable[..., Sequence[Panel]]) -> list[Any]:
-        """Each of what is made of the path through series, with their observations; like X.
+        """Panels that `around` makes from the path, with observed cells restored, in the form of X.
 
-        `around` is called with the path, the series and, if they are not its own, the times asked.
+        `around` is called with the path, the series and, for a table or an array, the query times.
         """
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
@@ -211,21 +210,21 @@ class PanelImputer(PathTransformer):
             for filled in around(path, panel):
                 values = _with_observed(filled.values, panel, slice(None))
                 rows = filled.like(filled.times, values, filled.offsets).rows
-                rows = replace(rows, beside=panel.rows.beside)  # of observations, not of others
+                rows = replace(rows, beside=panel.rows.beside)  # errors of the observations
                 results.append(Panel.from_rows(rows, checked=filled.is_checked))
             return results
-        # The rows of a table are whole series; behind those of an array there may be padding.
+        # The rows of a table are whole series; series of a 3-D array may end in padding.
         shape = shape_of(X)
         shape = shape if len(shape) == 3 else (panel.n_series, panel.lengths[0])
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
         asked = panel, first + np.arange(shape[1])
         found = around(self._refined(self.transformer_.interpolate(*asked), panel, rows), *asked)
-        return [_with_observed(own.values, panel, rows).reshape(shape) for own in found]
+        return [_with_observed(each.values, panel, rows).reshape(shape) for each in found]
 
     @available_if(_returns_tables)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the time points, of two-dimensional input: those of the input.
+        """Names of the time points of two-dimensional input, as in the input.
 
         Parameters
         ----------
@@ -241,10 +240,10 @@ class PanelImputer(PathTransformer):
 
 
 def _with_observed(values: np.ndarray, panel: Panel, rows: Any) -> np.ndarray:
-    """Copy of values (Q, D) with the observations in the places of the rows of a panel.
+    """Copy of values (Q, D) in which `rows` have the observations of the rows of a panel.
 
-    Most paths pass through them anyway, that of a filter does not.
+    Most paths pass through the observations anyway; that of a filter does not.
     """
-    result = values.copy()  # those of a panel are read-only
+    result = values.copy()  # the values of a panel are read-only
     result[rows] = np.where(np.isnan(panel.values), result[rows], panel.values)
     return result

@@ -1,4 +1,4 @@
-"""From what a user hands to an estimator to checked, standardised rows."""
+"""Conversion and checks of the input of estimators."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.threads import learning
 from skpolyode.transformers.parameters import check_parameters
 
-# Tables of 256 coefficients take 8 s to make, of 512 half a minute, of 1024 some two minutes.
-_FREE_COEFFICIENTS = 256  # however short the series are
+# Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.
+_FREE_COEFFICIENTS = 256  # allowed for series of any length
 
 
 def fit_series(
@@ -48,10 +48,10 @@ def fit_series(
     limits: CellLimits | None = None,
     **entries: Any,
 ) -> Any:
-    """Fit a transformer: check parameters and series, and `learn` from those that are used.
+    """Fit a transformer: check parameters and series, then `learn` from the observed series.
 
-    Pipelines hand on `y`, of which only the order is checked. Each of the `entries`, such as
-    groups, has one value for each series; `settings` and `limits` of cells are of the whole fit.
+    Pipelines pass `y`; only its order is checked. Each of the `entries`, such as groups, has one
+    value per series. `settings` are passed to `learn`; `limits` are those of `read_panel`.
     """
     check_parameters(estimator)
     with unchanged_by_errors(estimator), naming_owner(estimator), learning():
@@ -72,14 +72,14 @@ def fit_series(
         estimator.fit_report_ = FitReport([])
         estimator.fit_report_.add("data", outcome, known.n_series, **figures)
         interruption = learn(known, **given, **(settings or {}))
-    _warn_of_what_is_not_used(estimator, panel)
-    if interruption:  # who called, perhaps a search, has been asked to stop as well
+    _warn_of_unused(estimator, panel)
+    if interruption:  # the caller, perhaps a search, has to stop as well
         raise KeyboardInterrupt(interruption)
     return estimator
 
 
 def _check_coefficients(estimator: Any, known: Panel) -> None:
-    """Refuse more coefficients than a series has rows, from where their tables take seconds."""
+    """Refuse more than 256 coefficients, whose tables are slow, if no series has as many rows."""
     n, longest = getattr(estimator, "n_coefficients", 1), int(known.lengths.max())
     most = min(max(_FREE_COEFFICIENTS, longest), MOST_COEFFICIENTS)
     if n > most:
@@ -91,7 +91,7 @@ def _check_coefficients(estimator: Any, known: Panel) -> None:
 
 
 def one_each(values: Any, panel: Panel, name: str, missing: str = "no label") -> np.ndarray:
-    """Array of an entry for each series."""
+    """Return `values` as an array with one entry for each series."""
     refuse_reordered(values, panel, name)
     if (array := np.asarray(unmasked(values))).shape != (panel.n_series,):
         got = f"an array of shape {array.shape}" if array.ndim else plain_repr(values)
@@ -125,8 +125,8 @@ def read_panel(
     scikit-learn's `validate_data` checks two-dimensional input, so that feature names and error
     messages are those of scikit-learn; `n_features_in_` then counts time points. For every other
     format it counts channels. `inputs` are added to those of the panel. Transformers of series
-    learn the limits of cells in `fit`, and keep them. If `limits` are given, the series are within
-    them, and the caller has warned of the cells beyond.
+    learn the limits of cells in `fit`, and keep them. If `limits` are given, the caller has removed
+    the cells beyond them, and warned.
     """
     if not reset:
         check_is_fitted(estimator)
@@ -144,21 +144,20 @@ def read_panel(
     if shape is None or len(shape) == 3:
         estimator.n_features_in_ = panel.n_channels
         estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
-    if hasattr(estimator, "ignores_outliers"):  # others leave it to the transformer inside
+    if hasattr(estimator, "ignores_outliers"):  # else the inner transformer does it
         if limits is None:
             limits = CellLimits.of(panel, of_values=estimator.ignores_outliers)
             panel = within_limits(panel, limits)
             warn_of_codes(panel)
         estimator.limits_ = limits
-    check_sizes(panel)  # of what is left: a cell is faulty however far away it is
+    check_sizes(panel)  # after outliers, which may be arbitrarily large, have been removed
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 
 def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) -> Panel:
-    """Panel of a fit around a transformer that was fitted before, in the channels of that one.
+    """Panel with its channels in the order of a `FrozenEstimator` around which a fit takes place.
 
-    They become those of the estimator, whose answers come in this order. Other transformers change
-    nothing.
+    They become the channels of the estimator. With any other transformer the panel is unchanged.
     """
     if not isinstance(transformer, FrozenEstimator):
         return panel
@@ -174,24 +173,24 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) ->
 
 
 def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
-    """Panel with the channels of fit, in their order; an error or a warning for other contents."""
+    """Panel with the channels in the order of fit; error or warning where contents differ."""
     panel = _aligned(estimator, panel, name)
     refuse_unused(estimator, panel)
-    embedder = getattr(estimator, "embedder_", None)  # others leave it to what they are around
+    embedder = getattr(estimator, "embedder_", None)  # else the inner transformer does it
     if (static := getattr(embedder, "static", None)) is not None:
         static.warn_of_unknown(panel)
     return panel
 
 
 def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:
-    """Series without the cells that no measurement can be, from what `fit` has seen."""
+    """Series without cells beyond the limits of `fit`, with times since their start."""
     panel = within_limits(panel, scaler.limits, name)
     check_sizes(panel, scaler, name)
     return panel.since_start()
 
 
 def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Panel:
-    """Series beside those of a fit that has not learned yet, read as later methods read theirs."""
+    """Validation series, read like the input of later methods before `fit` has a scaler."""
     panel = _converted(estimator, validation, False, "validation")[0]
     scaler = ChannelScaler.of(trained.values, errors=trained.errors, limits=estimator.limits_)
     return credible(_aligned(estimator, panel, "validation"), scaler, "validation")
@@ -200,7 +199,7 @@ def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Pane
 def _converted(
     estimator: BaseEstimator, X: Any, reset: bool, name: str
 ) -> tuple[Panel, tuple[int, ...] | None]:
-    """Panel, and the shape of the array that it was, if it was one."""
+    """Panel, and the shape of the input if it was an array or a table, else None."""
     if _is_collection(estimator, X, reset):
         return _panel_of_series(estimator, X, reset, name), None
     shape = shape_of(X)
@@ -218,7 +217,7 @@ def _is_collection(estimator: Any, X: Any, reset: bool) -> bool:
         return is_ragged(X)
     if hasattr(estimator, "feature_names_in_") and column_names(X):
         return False  # scikit-learn reports frames whose columns differ from those of `fit`
-    # A few of the ragged series of `fit`, in a list, may happen to have the same length.
+    # After a fit on ragged series, those of a list may happen to have the same length.
     return is_ragged(X) or (estimator.array_shape_ is None and isinstance(X, list | tuple))
 
 
@@ -231,12 +230,12 @@ def _panel_of_series(estimator: Any, X: Any, reset: bool, name: str) -> Panel:
     panel = as_panel(X, name=name)
     if not isinstance(X, Panel):
         return panel
-    rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even if they only count
+    rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even if they are 0, 1, ...
     return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
 
 
 def _validated_table(estimator: BaseEstimator, X: Any, reset: bool, name: str) -> np.ndarray:
-    """Array (series, time), as scikit-learn checks it; it names columns and counts features."""
+    """Array (series, time) that scikit-learn has checked, with its names and number of columns."""
     if isinstance(X, pd.DataFrame) and X.shape[1] == 0:
         raise ValueError(
             f"{name} is empty: a DataFrame without columns has 0 feature(s) (time points), while a "
@@ -261,18 +260,18 @@ def _validated_table(estimator: BaseEstimator, X: Any, reset: bool, name: str) -
 
 @contextmanager
 def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
-    """Leave an estimator as it was before if its fit ends in an error, or is interrupted."""
+    """Restore an estimator if its fit raises an error, or is interrupted."""
     before = dict(vars(estimator))
     try:
         yield
-    except BaseException:  # Ctrl-C as well: half a fit is of no use
+    except BaseException:  # Ctrl-C as well: an incomplete fit is useless
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
 
 
-def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
-    """Warn of channels without observations or changes, and of unused covariates."""
+def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
+    """Warn of channels without observations or changes, and of unused errors and covariates."""
     name, observed = type(estimator).__name__, estimator.embedder_.units.scaler.observed
     unseen = [] if observed is None else np.array(estimator.channel_names_)[~observed].tolist()
     errors = panel.errors is not None and not estimator.uses_errors
@@ -303,7 +302,7 @@ def _warn_of_what_is_not_used(estimator: BaseEstimator, panel: Panel) -> None:
 
 
 def continues_fit(estimator: Any) -> bool:
-    """Whether a fit goes on from the last one: its series are then read as by later methods."""
+    """Whether a fit continues the last one: its series are then read like those of `transform`."""
     return getattr(estimator, "warm_start", False) and hasattr(estimator, "embedder_")
 
 
@@ -320,9 +319,9 @@ def _refuse_new_static(estimator: Any, panel: Panel) -> None:
 
 
 def refuse_unused(estimator: Any, panel: Panel) -> None:
-    """Raise a ValueError for inputs that the fit of a transformer, which uses them, did not have.
+    """Raise a ValueError for inputs if a transformer that uses inputs was fitted without any.
 
-    Models themselves refuse series without those that it had.
+    Models themselves refuse series without the inputs of `fit`.
     """
     if panel.inputs is None or not getattr(estimator, "uses_inputs", False):
         return
@@ -338,7 +337,7 @@ def check_sizes(
 ) -> None:
     """Raise one error for all values that are too large, and times that are extreme.
 
-    Too large in themselves, or beside what a scaler has seen.
+    Values are compared with `largest`, or with the range of a scaler if there is one.
     """
     wrong = np.abs(panel.values) > largest if scaler is None else scaler.is_too_far(panel.values)
     faults = Faults(name, panel.ids, panel.channel_names)
@@ -348,7 +347,7 @@ def check_sizes(
 
 
 def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
-    """Panel with the channels of fit, in their order; a ValueError if it is of something else."""
+    """Panel with the channels in the order of fit; a ValueError if these or the unit differ."""
     panel, owner = align_to_fit(panel, estimator, name), type(estimator).__name__
     unit = estimator.time_unit_
     if panel.time_unit != unit:

@@ -16,8 +16,8 @@ from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 class InterpolationTransformer(SeriesTransformer):
     """Embed irregular series by the polynomial coefficients of an interpolating path.
 
-    Each channel is interpolated through its own observations, and a memory of Legendre polynomials
-    over a sliding window follows the path, by exact steps over any gap. `fit` learns only the mean
+    Each channel is interpolated through its observations, and a memory of Legendre polynomials over
+    a sliding window follows the path, by exact steps over any gap. `fit` learns only the mean
     and the standard deviation of each channel.
 
     Use it where the signal is smooth and dense enough that a curve through the observations is
@@ -92,7 +92,7 @@ class InterpolationTransformer(SeriesTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        # "centred" is "hermite" that is not causal.
+        # "centred" is "hermite" with causal=False.
         "kind": [StrOptions(set(KINDS) - {"centred"})],
         "causal": ["boolean"],
         "n_coefficients": [COUNT],

@@ -1,4 +1,4 @@
-"""Whether inputs are known as far ahead as a forecast is asked."""
+"""Warnings of inputs that end before the forecast times."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from skpolyode.panel import Panel, series_index
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.select import observed_part, series_of_rows
 
-# Rows of inputs follow each other regularly if no gap is so many times their mean: then a further
-# row is due a mean gap after the last one, months of 28 days included.
+# Rows of inputs are regular if no gap exceeds _REGULAR mean gaps. The next row is then due after
+# _DUE mean gaps, which allows for months of 28 days.
 _REGULAR, _DUE = 1.5, 0.9
 
 
 def warn_of_unknown_inputs(
     panel: Panel, times: np.ndarray, offsets: np.ndarray, name: str = "inputs"
 ) -> None:
-    """Warn, once a forecast, of series whose inputs end before the times that are asked.
+    """Warn, once per forecast, of series whose inputs end before the query times.
 
-    They end at the last observation or before, or later although their rows are regular: rows of
-    changes and of impulses say that nothing happens after them. The times of each series start at
-    `offsets` (B + 1,). Inputs are given as the parameter `name`.
+    That is, at or before the last observation, or later if their rows are regular. Irregular rows
+    and impulses mean that nothing changes after them. The times of each series start at `offsets`
+    (B + 1,). `name` is the parameter that takes inputs.
     """
     if panel.inputs is None:
         return
-    own, end = on_clock_of(panel).panel, observed_part(panel).end
-    last, asked = np.full((2, panel.n_series), -np.inf)
-    np.maximum.at(last, series_of_rows(own), own.times)
-    np.maximum.at(asked, series_index(offsets), times)
+    inputs, end = on_clock_of(panel).panel, observed_part(panel).end
+    last, latest = np.full((2, panel.n_series), -np.inf)
+    np.maximum.at(last, series_of_rows(inputs), inputs.times)
+    np.maximum.at(latest, series_index(offsets), times)
     steady = np.array(panel.inputs.kinds) != "impulse"
-    due = _due(own, ~np.isnan(own.values[:, steady]).all(axis=1))
-    is_short = (asked > end) & ((last <= end) | (asked >= due))
+    due = _due(inputs, ~np.isnan(inputs.values[:, steady]).all(axis=1))
+    is_short = (latest > end) & ((last <= end) | (latest >= due))
     if len(unknown := np.flatnonzero(is_short)):
         none = (last <= end)[unknown].any()
         what = "no input is known after the last observation" if none else "inputs end too early"
@@ -47,7 +47,7 @@ def warn_of_unknown_inputs(
 
 
 def _due(inputs: Panel, known: np.ndarray) -> np.ndarray:
-    """When the next row (B,) of regular inputs is due; infinite of others."""
+    """Times (B,) at which the next row of regular inputs is due; infinite for other inputs."""
     series, times = series_of_rows(inputs)[known], inputs.times[known]
     count = np.bincount(series, minlength=inputs.n_series)
     gap, last = np.zeros(len(count)), np.full(len(count), -np.inf)

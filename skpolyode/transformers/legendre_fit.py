@@ -71,8 +71,8 @@ class LegendreFitTransformer(SeriesTransformer):
     weighted one. A missing error counts as the mean of the known errors of its series.
 
     A channel observed only before the window has its last value. A channel that was never observed
-    has its mean, with all coefficients zero. Before the first observation the fit is extrapolated,
-    within the window.
+    has its mean, with all coefficients zero. Within the window, the fit is extrapolated before the
+    first observation.
 
     Examples
     --------

@@ -53,17 +53,17 @@ from skpolyode.transformers.stages import (
     run_stages,
 )
 
-LONG_SERIES = 256  # rows: training cuts longer ones, and may hold out the end of a few
-_FURTHEST = 48  # observations that some minibatches look ahead, at most: half of a series
+LONG_SERIES = 256  # rows: longer series are cut for training; if few, their ends may be held out
+_FURTHEST = 48  # most observations that every second minibatch looks ahead: at most half a series
 
 
 class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
     """Base of transformers that embed and forecast by a trained sequence model.
 
-    A subclass makes its model in `_new_model`. Its own `__init__` takes its own parameters and
-    ``**training``, which it hands on; signature and docstring are completed here, the latter where
-    it says ``%(training)s`` and ``%(trained)s``, or, to take over whole sections of its parent,
-    ``%(Parameters)s`` and ``%(Attributes)s``.
+    A subclass makes its model in `_new_model`. Its `__init__` takes the parameters that it adds and
+    ``**training``, which it passes on. Signature and docstring are completed here; in the docstring
+    ``%(training)s`` and ``%(trained)s`` are replaced, and ``%(Parameters)s`` and ``%(Attributes)s``
+    by the whole sections of the parent.
 
     Parameters
     ----------
@@ -80,10 +80,10 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
     has_stream = True
 
     stages: ClassVar[tuple[Stage, ...]] = (Train(), EstimateError(), StackForecasts())
-    """What `fit` does, in this order."""
+    """The steps of `fit`, in order."""
 
     task: ClassVar[type[IntervalTask]] = IntervalTask
-    """What trains the model, on a few intervals at a time."""
+    """Class of the training task, whose minibatches hold a few intervals."""
 
     def fit(
         self,
@@ -236,7 +236,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         Warns
         -----
         UserWarning
-            If no input of some series is known after its last observation.
+            If the inputs of a series end before the forecast times.
         """
         check_switch("combine", combine)
         panel = self._continued_panel(X, inputs)
@@ -264,8 +264,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         Returns
         -------
         tuple of two Panels
-            The lower and the upper ends: intervals of what would have been observed, within the
-            limits of channels (see `Panel.with_limits`). Where a channel was observed, both are the
+            The lower and the upper ends: intervals for new observations, within the limits of
+            channels (see `Panel.with_limits`). Where a channel was observed, both are the
             observation, unless the model treats observations as noisy. After its last observation,
             intervals are as wide as those of `forecast_interval`, and before the first row as wide
             as those of a forecast of equal lead.
@@ -304,7 +304,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         coverage: float = 0.9,
         relative_to: str | None = None,
     ) -> tuple[Panel, Panel]:
-        """As `interpolate_interval`, around another path; for estimators around this one.
+        """As `interpolate_interval`, around another path; for estimators that wrap this one.
 
         Parameters
         ----------
@@ -331,7 +331,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         panel = read_panel(self, X, reset=False)
         half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
         half = self._found(panel, times, relative_to, half_widths).values
-        limits = (own[series_of_rows(path)] for own in self.limits_.kept_by(panel))
+        limits = (limit[series_of_rows(path)] for limit in self.limits_.kept_by(panel))
         both = np.clip([path.values - half, path.values + half], *limits)
         lower, upper = (path.like(path.times, values, path.offsets) for values in both)
         return lower, upper
@@ -360,7 +360,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         then: Sequence[Stage] = (),
         limits: CellLimits | None = None,
     ) -> Self:
-        """Fit as `fit` does, but without some stages; for estimators around this one.
+        """Fit as `fit` does, but without the stages to skip; for estimators that wrap this one.
 
         Parameters
         ----------
@@ -373,7 +373,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         then : sequence of Stage, default=()
             Stages that follow the others.
         limits : CellLimits or None, default=None
-            Limits of cells, learned from more series than these. None: learned here.
+            Limits of cells, learned from more series. None: learn them from these series.
 
         Returns
         -------
@@ -409,7 +409,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
             embedder = self._continued(self.embedder_.with_own_model())
         else:
             embedder = self._new_embedder(trained, generator)
-            check_sizes(panel, embedder.units.scaler)  # later methods read held-out series, too
+            check_sizes(panel, embedder.units.scaler)  # of held-out series as well
         embedder.to(self.device)
         stopping, judging = judging_part(split, known.groups)
         length = window_rows or self._rows_to_cut(embedder)
@@ -425,17 +425,17 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
             generator,
         )
         report_hold_out(self.fit_report_, stopping, judging)
-        run_stages([*(own for own in self.stages if own.name not in skip), *then], state)
+        run_stages([*(stage for stage in self.stages if stage.name not in skip), *then], state)
         return self._take_over(state, judges_untrained=not (continues or skip))
 
     def _take_over(self, state: FitState, *, judges_untrained: bool) -> str | None:
-        """Keep what the stages have learned; returns what to say of an interruption."""
+        """Set the fitted attributes; returns the message of an interruption, else None."""
         report = state.training
         self.embedder_, self.history_ = state.embedder, report.history
         self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
         self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
         vars(self).update(state.fitted)
-        if report.n_epochs >= FEWEST_EPOCHS:  # fewer are but a try
+        if report.n_epochs >= FEWEST_EPOCHS:  # fewer are a trial run: do not warn
             warn_if_nothing_was_learned(report, state.judged, from_scratch=judges_untrained)
         return report.message if report.was_interrupted else None
 
@@ -448,7 +448,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         return ModelEmbedder(self._new_model(sizes, generator).float(), units, **read)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
-        """What a warm start goes on from; a ValueError if the parameters ask for another model."""
+        """Embedder that a warm start continues; a ValueError if parameters need another model."""
         n_static = n_features_of(embedder.static)
         known = 1.0, self.time_scale_, self.time_unit_, sizes_of(embedder.inputs)
         like = self._new_model(Sizes(self.n_channels_in_, n_static, *known), torch.Generator())
@@ -461,16 +461,16 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         return embedder
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
-        """Rows of the windows that much longer series are cut into for training; None: whole."""
+        """Rows of the windows that long series are cut into for training; None: do not cut."""
         return None
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
-        """What training asks of the model."""
+        """Training task of the model."""
         ahead = self._looks_ahead(data, held_out)
         return self.task(model, data, held_out, length=self.task.usual_length, **ahead)
 
     def _looks_ahead(self, data: Packed, held_out: torch.Tensor) -> dict[str, int]:
-        """How many observations all minibatches look ahead, and how many some of them."""
+        """Observations that all minibatches look ahead, and that every second one does at most."""
         if self.horizon != "auto":
             return {"horizon": self.horizon, "furthest": 1}
         rows = torch.bincount(data.series, minlength=len(held_out))[~held_out]
@@ -483,6 +483,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         return [*chain(*self._block_features(1)), *super()._series_features()]
 
     def _block_features(self, n_axes: int) -> list[list[str]]:
-        """Names of the features of each block that has so many axes."""
+        """Names of the features of each block with this number of axes."""
         shapes = self.embedder_.block_shapes().items()
         return [[f"{name}{k}" for k in range(s[-1])] for name, s in shapes if len(s) == n_axes]

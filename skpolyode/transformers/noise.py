@@ -1,4 +1,4 @@
-"""The training of PolyODE, which finds out whether observations are noisy."""
+"""The training of PolyODE, which tests whether observations are noisy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skpolyode.transformers.stages import FEWEST_EPOCHS, FitState, Train
 
 
 def first_gain(panel: Panel, scaler: ChannelScaler, observations: str) -> Gain | None:
-    """Gain of a filter; known errors tell that observations are noisy."""
+    """Gain of a filter, or None; observations with known errors are noisy, unless all are 0."""
     observed = ~np.isnan(panel.values)
     if panel.errors is not None and observations != "exact":
         is_exact = (panel.errors[observed] == 0).all()
@@ -27,46 +27,45 @@ def first_gain(panel: Panel, scaler: ChannelScaler, observations: str) -> Gain |
 
 
 class FilterTest(NamedTuple):
-    """What came out of the comparison, and the errors of the filter as shares of those without."""
+    """Result of the comparison, and the filter's errors as ratios to those without a gain."""
 
     is_better: bool
     gap_filling: float
-    forecasts: float | None  # one step ahead; None: gaps, which are looked at first, decided
+    forecasts: float | None  # one step ahead; None: not computed, as gaps decided already
 
 
 @dataclass(frozen=True)
 class TrainFilter(Train):
     """Train a model that is a filter if observations are noisy.
 
-    Where it is for the fit to decide, it is decided on the way. The model is first trained as a
-    filter. It remains one if it fills gaps better than without a gain. Short series are taken as
-    exact from the start.
+    With ``observations="auto"`` the model is first trained as a filter. It remains one if it then
+    fills gaps better than without its gain. Short series are taken as exact from the start.
 
     Parameters
     ----------
-    usual : int, default=40
-        As of `Train`.
+    default_epochs : int, default=40
+        As in `Train`.
     tested_after : float, default=0.25
         Share of the epochs after which noise is tested for.
     max_error : float, default=0.95
-        Error of filling in hidden rows times that of one-step forecasts, at most, each as a share
-        of that without the gain, which the weights do not know. Errors are sums of squares. Six
-        fits under noise of .1 and .3 (van der Pol, FitzHugh-Nagumo, Lorenz63) had .36 to .64; of
-        nine real sets french_fries had .45, wages .64 (but gained too little) and pbcseq .69, the
-        others .95 to 1.06.
+        Upper bound on the product of two error ratios, with and without the gain: of filling in
+        hidden rows, and of one-step forecasts. The weights were trained with the gain. Errors are
+        sums of squares. Six fits with noise of 0.1 and 0.3 (van der Pol, FitzHugh-Nagumo, Lorenz63)
+        had 0.36 to 0.64; of nine real sets french_fries had 0.45, wages 0.64 (not significant) and
+        pbcseq 0.69, the others 0.95 to 1.06.
     n_standard_errors : float, default=3.0
-        Standard errors that what filling in gains has to be away from nothing.
+        The improvement in filling gaps has to exceed this number of its standard errors.
     ordinary : float, default=0.99
-        Share of the rows whose gain counts in full: the others count as the largest of these. On
-        eICU wards, whose next row errs .87 times as much with a gain, the gain is 6.8 standard
-        errors away so, and 2 to 3 where a few rows decide; on storms, which have no noise, -.5.
+        Quantile of the absolute improvements of rows at which these are clipped. On eICU wards,
+        where a gain multiplies errors at the next row by 0.87, the improvement is then 6.8 standard
+        errors, and 2 to 3 where a few rows decide; on storms, which have no noise, -0.5.
     fewest_rows : int, default=15
-        Rows of the typical series, at least. In shorter ones the gain, that of the steady state,
-        has no time to settle: filters of french_fries and pbcseq, of 10 and 5 rows, forecast the
-        next row with 1.16 and 1.08 times the error of models without a gain, and fill gaps with
-        1.17 and 1.10 times theirs, although the test takes their side.
+        Least median number of rows per series. In shorter series the steady-state gain has no time
+        to settle: on french_fries and pbcseq, of 10 and 5 rows, filters pass the test, but their
+        errors at the next row are 1.16 and 1.08 times those of models without a gain, and in gaps
+        1.17 and 1.10 times.
     n_rows : int, default=10000
-        Rows to judge by, at most: those of the first series. Fewer of more than ten channels.
+        Most rows to test on, from the first series; fewer if there are more than ten channels.
     """
 
     tested_after: float = 0.25
@@ -77,16 +76,16 @@ class TrainFilter(Train):
     n_rows: int = 10_000
 
     def run(self, state: FitState) -> None:
-        """Train, and test for noise on the way."""
-        # Before training, the user, the model or the data may say whether observations are noisy.
-        asked, told = state.params["observations"], state.windows.panel.errors is not None
-        given = state.embedder.filters or told or asked != "auto"
+        """Train, and test for noise during training."""
+        # The user, the model or the data may decide it before training.
+        choice, has_errors = state.params["observations"], state.windows.panel.errors is not None
+        given = state.embedder.filters or has_errors or choice != "auto"
         found: list[FilterTest] = []  # one, if there is a test
         self.train(state, None if given else self._noise_test(state, found))
         self._report_noise(state, given, found)
 
     def _noise_test(self, state: FitState, found: list[FilterTest]) -> Turn | None:
-        """Make the model a filter, and test on the way whether it is the better for it."""
+        """Make the model a filter, and return the test during training; None: no test."""
         embedder, windows = state.embedder, state.windows
         n_epochs, model = self.epochs(state), embedder.model
         epoch = round(self.tested_after * n_epochs)
@@ -107,28 +106,28 @@ class TrainFilter(Train):
         return Turn(epoch, decide, apply)
 
     def _is_long_enough(self, panel: Panel) -> bool:
-        """Whether typical series have the rows that a filter needs."""
+        """Whether the median series has enough rows for a filter."""
         return bool(np.median(panel.lengths) >= self.fewest_rows)
 
     def compare(self, embedder: ModelEmbedder, panel: Panel) -> FilterTest:
-        """Compare a filter with the same model when it takes observations whole.
+        """Compare a filter with the same model without its gain.
 
         Without noise nothing is nearer to the signal than its observations. With noise the dynamics
-        may have learned to forecast from several observations at once, so that forecasts alone
-        hardly tell; but paths through single ones are still wrong. So every fourth row is hidden,
-        and filled in from the others: that has to be surely better, and by more than forecasts of
-        the next observation are worse.
+        may have learned to forecast from several observations at once, so forecasts alone decide
+        little; but paths through single observations are still wrong. So every fourth row is
+        hidden, and filled in from the others. The filter has to be significantly better there, and
+        by a larger factor than its forecasts of the next observation are worse.
 
         Parameters
         ----------
         embedder : ModelEmbedder
-            Of a model with a gain.
+            Embedder of a model with a gain.
         panel : Panel
-            Series without rows that hold no observation; if they are many, the first ones count.
+            Series without empty rows; only the first ones, with up to `n_rows` rows, are used.
 
         Examples
         --------
-        A field that stands still is right for constants, of which every observation is as good:
+        A field that is 0 is right for noise around a constant, but not for random walks:
 
         >>> import numpy as np
         >>> from skpolyode import Panel, PolyODETransformer
@@ -145,20 +144,20 @@ class TrainFilter(Train):
         False
         """
         panel = first_series(panel, self.n_rows * 10 // max(panel.n_channels, 10))
-        _, known, *asked, truth = hide_rows(panel, 2)
+        _, known, *query, truth = hide_rows(panel, 2)
         scale = embedder.units.scaler.scale
 
-        def filled(own: ModelEmbedder) -> np.ndarray:
-            return np.nan_to_num((own.path_values(known, *asked) - truth) / scale) ** 2
+        def filled(embedder: ModelEmbedder) -> np.ndarray:
+            return np.nan_to_num((embedder.path_values(known, *query) - truth) / scale) ** 2
 
-        def ahead(own: ModelEmbedder) -> np.ndarray:
-            return np.nan_to_num(own.residuals(panel)[0] / scale) ** 2
+        def ahead(embedder: ModelEmbedder) -> np.ndarray:
+            return np.nan_to_num(embedder.residuals(panel)[0] / scale) ** 2
 
         whole = embedder.without_gain()
         exact, filtered = filled(whole), filled(embedder)
         gained, share = (exact - filtered).sum(axis=1), _ratio(filtered, exact)
-        usual = np.quantile(np.abs(gained), self.ordinary) if len(gained) else 0.0
-        gained = np.clip(gained, -usual, usual)
+        bound = np.quantile(np.abs(gained), self.ordinary) if len(gained) else 0.0
+        gained = np.clip(gained, -bound, bound)
         if gained.sum() <= self.n_standard_errors * np.sqrt((gained**2).sum()):
             return FilterTest(False, share, None)
         of_forecasts = _ratio(ahead(embedder), ahead(whole))
@@ -178,7 +177,7 @@ class TrainFilter(Train):
             return
         (test,) = found
         better = "better" if test.is_better else "no better"
-        # Errors of the filter, as shares of those without one.
+        # Errors of the filter, as ratios to those without a gain.
         figures = {"gap_filling": test.gap_filling}
         if test.forecasts is not None:
             figures["one_step"] = test.forecasts
@@ -188,5 +187,5 @@ class TrainFilter(Train):
 
 
 def _ratio(errors: np.ndarray, others: np.ndarray) -> float:
-    """Sum of errors as a share of that of others."""
+    """Ratio of two sums of errors."""
     return float(errors.sum() / max(others.sum(), np.finfo(np.float64).tiny))

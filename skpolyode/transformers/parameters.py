@@ -1,4 +1,4 @@
-"""Constructor parameters: those that all models share, with their documentation, and checks."""
+"""Constructor parameters that all models share, their documentation, and checks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _ENTRY = re.compile(r"^((\w+) : .*\n(?:^    .*\n)*)", re.MULTILINE)
 
 
 def check_names(init: Callable[..., None]) -> Callable[..., None]:
-    """Decorate `__init__`: of a name that is no parameter, tell the class and the nearest one."""
+    """Decorate `__init__`: errors for unknown parameters name the class and the closest match."""
 
     @wraps(init)
     def checked(self: Any, *args: Any, **given: Any) -> None:
-        if type(self).__init__ is checked:  # and not called by a subclass
+        if type(self).__init__ is checked:  # not when a subclass calls it
             known = list(inspect.signature(checked).parameters)[1:]
             for name in [name for name in given if name not in known]:
                 near = get_close_matches(name, known, 1)
@@ -64,10 +64,10 @@ class Training:
         Number of epochs, over which the learning rate falls to zero. "auto" makes twenty-four for
         PolyODE and forty for its siblings. There are fewer if errors of held-out series stop
         falling before half of this number: the rate then falls to zero within an eighth of it.
-        With more than 32 000 intervals each epoch of "auto" draws some of the series at random, and
-        a fixed sample of the held-out series validates, so that larger sets cost no more. An int is
-        the maximum number of epochs, each of which goes through all series. Raise it for large sets
-        if you can wait.
+        With more than 32 000 intervals each epoch of "auto" draws a random sample of the series,
+        and a fixed sample of the held-out series validates, so that larger sets cost no more. An
+        int is the maximum number of epochs, each of which goes through all series. Raise it for
+        large sets if you can wait.
     validation_fraction : float or None, default=0.1
         Share of the series held out for validation: `fit` learns nothing from them, not even
         scales. Training stops when their forecasting error has not fallen for half of `max_epochs`,
@@ -88,8 +88,7 @@ class Training:
         to rounding. Its many small steps were slower on a GPU with up to a thousand series.
     verbose : int or "auto", default="auto"
         1 shows a progress bar over all stages of the fit, in epochs, and 0 none. "auto" shows it
-        after two seconds where somebody may wait: in a terminal or a notebook, but not in the
-        workers of a search.
+        after two seconds in a terminal or a notebook, but not in the workers of a search.
 
     Attributes
     ----------
@@ -166,19 +165,19 @@ class Training:
         self.verbose = verbose
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Write what a class shares with its parent into its signature and its docstring.
+        """Complete the signature and the docstring of a subclass from those of its parent.
 
         ``%(training)s`` and ``%(trained)s`` stand for the parameters and attributes above,
         ``%(Parameters)s`` and ``%(Attributes)s`` for those of the parent.
 
-        A parameter that the class names itself, because of another default, is its own in both.
+        Parameters that the subclass defines, such as one with another default, are not replaced.
         """
         super().__init_subclass__(**options)
         init, parent = vars(cls).get("__init__"), cls.__mro__[1]
-        own = [] if init is None else [*inspect.signature(init).parameters.values()]
-        takes_more = bool(own) and own[-1].kind is inspect.Parameter.VAR_KEYWORD
-        own = own[:-1] if takes_more else []
-        names = {p.name for p in own}
+        defined = [] if init is None else [*inspect.signature(init).parameters.values()]
+        takes_more = bool(defined) and defined[-1].kind is inspect.Parameter.VAR_KEYWORD
+        defined = defined[:-1] if takes_more else []
+        names = {p.name for p in defined}
         if cls.__doc__:
             shared = {
                 "training": _section(Training, "Parameters"),
@@ -190,19 +189,19 @@ class Training:
             }
             parts["trained"] = _section(Training, "Attributes")
             parts["Attributes"] = _section(parent, "Attributes")
-            doc = inspect.cleandoc(cls.__doc__) + "\n"  # as Python 3.13 has it anyway
+            doc = inspect.cleandoc(cls.__doc__) + "\n"  # Python 3.13 has cleaned it already
             for name, text in parts.items():
                 doc = doc.replace(f"%({name})s\n", text)
             cls.__doc__ = doc
         if takes_more:
             base = inspect.signature(parent.__init__).parameters.values()
             init.__signature__ = inspect.Signature(
-                [*own, *(p for p in base if p.name not in names)]
+                [*defined, *(p for p in base if p.name not in names)]
             )
 
 
 def layer_sizes(hidden: Sequence[Any] | int) -> list[int]:
-    """Widths of hidden layers, as plain integers; a ValueError if they are anything else."""
+    """Widths of hidden layers as plain integers; a ValueError if they are not positive ones."""
     sizes = [hidden] if isinstance(hidden, Integral) else list(hidden)
     if not all(isinstance(n, Integral) and n > 0 for n in sizes):
         raise ValueError(
@@ -212,7 +211,7 @@ def layer_sizes(hidden: Sequence[Any] | int) -> list[int]:
 
 
 def check_parameters(estimator: BaseEstimator) -> None:
-    """Check parameters by their constraints, which do not know what is likely to be meant."""
+    """Check parameters by their constraints, with a clearer error for a `torch.device`."""
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, torch.device):
             raise InvalidParameterError(
@@ -225,7 +224,7 @@ def check_parameters(estimator: BaseEstimator) -> None:
 def check_device(device: str) -> None:
     """Raise a ValueError if torch cannot compute on the device here."""
     try:
-        # All that fit needs: some devices exist but hold no numbers, or none of 64 bits.
+        # Devices may exist but not allocate tensors, or not support float64, which fit needs.
         torch.ones(1, dtype=torch.float64, device=device).cpu()
     except (RuntimeError, AssertionError, ImportError, TypeError) as error:
         reason = str(error).splitlines()[0]
@@ -235,7 +234,7 @@ def check_device(device: str) -> None:
 
 
 def local_random_state(seed: Any) -> np.random.RandomState:
-    """As `check_random_state`, but None does not touch numpy's global generator."""
+    """As `check_random_state`, but None does not use numpy's global generator."""
     return np.random.RandomState() if seed is None else check_random_state(seed)
 
 

@@ -1,4 +1,4 @@
-"""What transformers share that answer by the path which another one follows."""
+"""Base of transformers that use the path of another transformer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skpolyode.transformers.polyode import PolyODETransformer
 
 
 class PathTransformer(TransformerMixin, SeriesEstimator):
-    """Base of transformers around one that has `interpolate`.
+    """Base of transformers that wrap one with `interpolate`.
 
     Parameters
     ----------
@@ -64,20 +64,20 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
             panel = drop_empty(panel)
             panel = align_to_frozen(self, panel, self.transformer)
             self._prepare(panel)
-            own = PolyODETransformer() if self.transformer is None else clone(self.transformer)
-            self.transformer_ = own.fit(panel, None)  # a FrozenEstimator insists on a y
+            model = PolyODETransformer() if self.transformer is None else clone(self.transformer)
+            self.transformer_ = model.fit(panel, None)  # a FrozenEstimator requires a y
             self._complete(panel)
         return self
 
     def _prepare(self, panel: Panel) -> None:
-        """Learn what takes no training from a checked panel."""
+        """Set what is needed before the transformer is fitted, from a checked panel."""
 
     def _complete(self, panel: Panel) -> None:
-        """Learn what takes the fitted transformer, from a checked panel."""
+        """Learn what needs the fitted transformer, from a checked panel."""
 
     @abstractmethod
     def transform(self, X: Any) -> Panel | np.ndarray:
-        """Series on their paths."""
+        """Values of the paths of series."""
 
     @property
     def scaler_(self) -> ChannelScaler:

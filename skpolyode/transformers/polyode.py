@@ -42,8 +42,8 @@ from skpolyode.transformers.stages import (
 )
 from skpolyode.transformers.uncertain import UncertainTransformer
 
-_CONTEXTS_INTEGRATED = 20  # a gap longer than this many contexts is not integrated to its end
-_CONTEXTS_TO_CUT = 8  # in a series that training runs through as a whole, in any case
+_CONTEXTS_INTEGRATED = 20  # integration stops after this many contexts in a gap
+_CONTEXTS_TO_CUT = 8  # training does not cut series into windows shorter than this many contexts
 _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
@@ -59,8 +59,8 @@ class PolyODETransformer(UncertainTransformer):
     A small network learns the dynamics of the signal by forecasting each observation from the ones
     before; a memory of Legendre polynomials over a sliding window follows its path, with exact
     updates over any gap. Its coefficients are the embedding: a fixed-length summary of the series
-    that `inverse_transform` turns back into it. True times are used, series may be ragged, channels
-    may be observed at different times.
+    that `inverse_transform` turns back into it. Times are used as they are, series may be ragged,
+    and channels may be observed at different times.
 
     Use it where series are sparse samples of some dynamics. For short, dense series, simple
     interpolation embeds as well and needs no training.
@@ -80,11 +80,11 @@ class PolyODETransformer(UncertainTransformer):
         constant before its start. Lower it if only the recent past matters. Not used by "legs".
     context : float, timedelta, str or "auto", default="auto"
         Length of the past that the dynamics see, in the units of `times`. A second memory holds it,
-        with at most 32 coefficients per channel; of five channels and more about 128 in all, but at
-        least eight per channel, or fewer of hundreds of channels. "auto" takes a length with two
-        coefficients per observation, so that the dynamics see the recent past in detail; if the
-        window is not much longer, it takes the window, and one memory serves both. Raise it if what
-        comes next depends on more than a few observations.
+        with at most 32 coefficients per channel. With five channels or more it has about 128 in
+        all, but at least eight per channel, or fewer with more than 64 channels. "auto" takes a
+        length with two coefficients per observation, so that the dynamics see the recent past in
+        detail; if the window is not much longer, it takes the window, and one memory serves both.
+        Raise it if the future depends on more than a few observations.
     step_size : float, timedelta, str or "auto", default="auto"
         Longest integration step, in the units of `times`. "auto" takes two thirds of the typical
         gap or ``1.25 context_ / n`` with n coefficients, whichever is shorter. Halve it if
@@ -104,11 +104,11 @@ class PolyODETransformer(UncertainTransformer):
     observations : {"auto", "exact", "noisy"}, default="auto"
         Whether observations are noisy. "exact" sets the state to them, so that the learned path
         passes through them. "noisy" makes the model a Kalman-like filter: an observation moves the
-        state only part of the way, by a gain that `fit` estimates, and the path is smoothed. "auto"
-        starts as a filter and tests half-way through training whether it fills gaps better than a
-        model with exact observations; if not, training continues with exact ones. `noise_` and
-        `fit_report_` show the result. If errors of observations are known (`Panel.errors`), "auto"
-        makes a filter that uses them.
+        state only partly, by a gain that `fit` estimates, and the path is smoothed. "auto"
+        starts as a filter. After a quarter of the epochs it tests whether the filter fills gaps
+        better than without its gain; if not, training continues with exact observations.
+        `noise_` and `fit_report_` show the result. If errors of observations are known
+        (`Panel.errors`), "auto" makes a filter that uses them.
     %(training)s
 
     Attributes
@@ -163,7 +163,8 @@ class PolyODETransformer(UncertainTransformer):
     With ``measure="legs"`` the last feature is "duration": the length of the history in units of
     `window_`, which the coefficients do not contain.
 
-    Where hidden rows show that it helps, paths lean on waves of each series' own period.
+    If it improves estimates of hidden rows, a periodic fit to each series is averaged into its
+    path.
 
     Static covariates (`Panel.static`) set the state h(0) through a learned linear map. An
     observation resets h to the coefficients, which would erase their effect; it is added again
@@ -214,9 +215,9 @@ class PolyODETransformer(UncertainTransformer):
     uses_inputs = True
     task = PolyODETask
     # On 12 real sets (one fold), 24 epochs through four observations take 1.12 times as long as 40
-    # through one did, and err .91 times as much at the next row, .79 times in free runs.
+    # through one. Errors are 0.91 times as large at the next row, 0.79 times in free runs.
     stages = (
-        TrainFilter(usual=24),
+        TrainFilter(default_epochs=24),
         EstimateError(),
         CheckStepSize(),
         LearnWaves(),
@@ -276,11 +277,11 @@ class PolyODETransformer(UncertainTransformer):
         window, context = self._lengths(panel, size)
         auto = auto_step_size(panel, context, size)
         self.step_size_ = choose_step_size(self.step_size, auto, panel)
-        # As fast a pull as the steps can follow. A field that stands still forecasts the last
+        # The pull is as fast as the steps can follow. The field starts at 0: it forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
         driven, n_static = sizes_of(read["inputs"]), n_features_of(read["static"])
         field = self._new_field(widths, driven, unit / self.step_size_, generator)
-        # Whole steps of the longest gap that is integrated.
+        # The longest integrated part of a gap, in whole steps.
         max_gap = np.ceil(_CONTEXTS_INTEGRATED * context / self.step_size_) * self.step_size_
         memory = LegTMemory(size, context / unit)
         same = (measure, self.n_coefficients, window) == (LegTMemory, size, context)
@@ -312,7 +313,7 @@ class PolyODETransformer(UncertainTransformer):
     def _new_field(
         self, widths: list[int], inputs: InputSizes, pull: float, generator: torch.Generator
     ) -> WalledMLP:
-        """Untrained field on a state that inputs follow."""
+        """Untrained field of a state and the inputs."""
         if inputs.n_impulse and not self._state_size:
             raise ValueError(
                 "inputs of the kind 'impulse' move the hidden state, which hidden_size=0 omits: "
@@ -332,13 +333,13 @@ class PolyODETransformer(UncertainTransformer):
         return window, choose_context(self.context, window, panel, size)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:
-        """The model of its parts; `unit` is its unit of time in that of the user."""
+        """Model of these parts; `unit` is its unit of time, in the units of `times`."""
         return PolyODE(**parts)
 
     def _new_cell(
         self, n_channels: int, n_static: int, generator: torch.Generator
     ) -> nn.GRUCell | None:
-        """What updates the learned state; None without one."""
+        """Cell that updates the learned state; None if there is no such state."""
         if not self._state_size:
             if "state" in _BLOCKS[self.embedding]:
                 raise ValueError(
@@ -354,7 +355,7 @@ class PolyODETransformer(UncertainTransformer):
         return self.hidden_size
 
     def _widths(self, n_channels: int) -> list[int]:
-        """Widths of all layers of the field, from the state's to the state's."""
+        """Widths of all layers of the field; the first and the last are that of the state."""
         size = n_channels * (1 + self._context_size(n_channels)) + self._state_size
         return [size, *layer_sizes(self.hidden_layer_sizes), size]
 
@@ -376,13 +377,13 @@ class PolyODETransformer(UncertainTransformer):
                     f"warm_start=True continues the model of the last fit, but {name} now asks for "
                     "another one; keep it or set warm_start=False."
                 )
-        # How far off the path may be is that of the last fit, and learned anew if at all.
+        # The learned size of path errors is that of the last fit: drop it.
         return replace(embedder, blocks=_BLOCKS[self.embedding], scale=None)
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
-        """As the dynamics forget, training need not go through long series in order.
+        """Rows of windows: the dynamics forget, so training need not run through whole series.
 
-        Its cost is then that of the rows, not of the longest series.
+        The cost then depends on the number of rows, not on the longest series.
         """
         rows_of_context = embedder.recent.window / embedder.units.time_scale
         return int(max(LONG_SERIES, _CONTEXTS_TO_CUT * rows_of_context))

@@ -12,7 +12,7 @@ from skpolyode.panel import Panel
 
 
 class AnswersQuestions:
-    """Mixin of what follows a path; `skpolyode.seams` knows the answers."""
+    """Mixin of transformers that follow a path; `skpolyode.seams` finds the implementations."""
 
     has_path = False
 
@@ -27,8 +27,8 @@ class AnswersQuestions:
     ) -> pd.DataFrame:
         """Mean in time of each channel over a window, past or future, with an interval.
 
-        Up to the last observation it is the mean of the path of `interpolate`; what lies ahead is
-        the mean of sampled futures. A window may span both.
+        Up to the last observation it is the mean of the path of `interpolate`, after it the mean of
+        sampled futures. A window may span both.
 
         Parameters
         ----------
@@ -48,15 +48,15 @@ class AnswersQuestions:
         Returns
         -------
         DataFrame
-            A row for each series and channel, which the index names; NaN of a series without any
+            A row for each series and channel, indexed by both; NaN for a series without any
             observation. In the units of the channel:
 
             - ``value``: the mean.
-            - ``lower`` and ``upper``: ends of the interval, of transformers that forecast. Others
-              know nothing of their errors, and hold the last value after the last observation.
+            - ``lower`` and ``upper``: ends of the interval, only for transformers that forecast.
+              Others do not estimate errors, and hold the last value after the last observation.
 
-            The interval is that of the mean of the signal: noise of single observations is no part
-            of a mean in time.
+            The interval is that of the mean of the signal, without the noise of single
+            observations.
 
         See Also
         --------
@@ -92,7 +92,7 @@ class AnswersQuestions:
     ) -> pd.DataFrame:
         """Integral of each channel over a window, past or future, with an interval.
 
-        Such as the area under a curve of glucose, or the energy of a load.
+        Examples are the area under a glucose curve, and the energy of a load.
 
         Parameters
         ----------
@@ -110,8 +110,8 @@ class AnswersQuestions:
         Returns
         -------
         DataFrame
-            As of `average`, in the units of the channel times those of `times` (of datetimes, of
-            the panel's `time_unit`).
+            As in `average`, in the units of the channel times those of `times` (for datetimes, the
+            panel's `time_unit`).
 
         Raises
         ------
@@ -127,7 +127,7 @@ class AnswersQuestions:
     ) -> Panel:
         """Slopes of all channels, or higher derivatives, of the path of `interpolate`.
 
-        They are those of the smooth piece of the path around each time, not differences of values.
+        They are derivatives of the smooth piece of the path at each time, not finite differences.
 
         Parameters
         ----------
@@ -136,18 +136,18 @@ class AnswersQuestions:
         times : array-like of shape (Q,), list of such or None, default=None
             As in `interpolate`.
         order : int, default=1
-            1 for the slope, 2 for the curvature; 3 at most, of cubic paths.
+            1 for the slope, 2 for the second derivative; at most 3, for cubic paths.
         relative_to : {"start", "end"} or None, default=None
             As in `interpolate`.
 
         Returns
         -------
         Panel
-            In the units of the channel by those of `times` (of datetimes, by the panel's
-            `time_unit`), to the power of `order`. Where a path has a kink, as at an observation,
-            the derivative is that of what follows. From the last observation on it is that of the
-            combined forecast; transformers that hold the last value have the slope before it there,
-            and 0 later.
+            In the units of the channel divided by those of `times` (for datetimes, the panel's
+            `time_unit`) to the power of `order`. At a kink, such as an observation, it is the
+            derivative to the right. From the last observation on it is that of the combined
+            forecast; transformers that hold the last value return the slope to the left there, and
+            0 later.
 
         Raises
         ------
@@ -181,9 +181,9 @@ class AnswersQuestions:
         Returns
         -------
         Panel
-            In the units of `derivative`. Between observations it follows from what `fit` learned of
-            the errors of paths at hidden rows; from the last observation on the slope of sampled
-            futures over a typical gap adds to it.
+            In the units of `derivative`. Between observations it follows from path errors at hidden
+            rows, which `fit` has learned; from the last observation on the slopes of sampled
+            futures over a typical gap add to it.
 
         Raises
         ------

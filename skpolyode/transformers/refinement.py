@@ -1,4 +1,4 @@
-"""What neighbouring observations and the other channels of a row add to a path through gaps."""
+"""Corrections of a path in gaps, from neighbouring observations and other channels of a row."""
 
 from __future__ import annotations
 
@@ -13,34 +13,33 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import ENOUGH_ROWS, hide_cells, series_chunks, series_of_rows
 from skpolyode.saving.codec import saved
 
-_FAR = 1e6  # typical gaps, where there is no neighbour
-_N_OWN = 9  # features of a channel itself
-_MOST_CELLS = 2_000_000  # that are corrected at once
-_STRENGTHS = np.logspace(-4, 4, 9)  # of the ridge
+_FAR = 1e6  # distance of a missing neighbour, in typical gaps
+_N_SAME = 9  # features from the same channel
+_MOST_CELLS = 2_000_000  # corrected at once
+_STRENGTHS = np.logspace(-4, 4, 9)  # penalties of the ridge regression
 
 
 class HiddenCells(NamedTuple):
-    """Which cells teach the regressions, and what these may read.
+    """Settings: the cells to train the regressions on, and their features.
 
-    With them hidden cells of wards, storms and a physiological model err .74, .59 and .99 times as
-    much as on the path alone, those of three folds of patients with liver disease 1.03, .98 and
-    .93 times.
+    The regressions multiply errors in hidden cells of wards, storms and a physiological model by
+    0.74, 0.59 and 0.99, and of three folds of patients with liver disease by 1.03, 0.98 and 0.93.
 
     Parameters
     ----------
     n_parts : int, default=5
-        Parts into which the observed cells are dealt. The cells of a part are hidden together.
+        Number of random parts of the observed cells. The cells of a part are hidden together.
     n_hidden : int, default=3
         Parts that are hidden, one after the other: each costs a path through all series.
     most_rows, most_cells : int, default=20_000 and 1_000_000
-        Rows and cells of the series that are drawn for it, at most.
+        Most rows and cells of the series that are drawn.
     fewest : int, default=50
-        Cells of a channel without which its path stays as it is.
+        A channel with fewer hidden cells is not corrected.
     better : float, default=0.98
-        A channel's path stays as it is unless the cross-validated error of the regression is so
-        many times its own, or less.
+        A channel is only corrected if the ratio of the cross-validated squared error to that of the
+        path is at most this.
     most_others : int, default=30
-        Features of other channels that a regression reads, those that tell most.
+        Most features of other channels in a regression; those most correlated with the target.
     """
 
     n_parts: int = 5
@@ -57,16 +56,16 @@ SETTINGS = HiddenCells()
 
 @saved(scale="D positive", gap="positive", coefficients="D F")
 class Refinement(NamedTuple):
-    """Ridge regressions of what a path is off, one for each channel."""
+    """Ridge regressions of the errors of a path, one for each channel."""
 
-    scale: np.ndarray  # (D,) of values
-    gap: float  # the typical one, in the units of the times
-    coefficients: np.ndarray  # (D, F); 0 for channels whose path stays as it is
+    scale: np.ndarray  # (D,), standard deviations of values
+    gap: float  # typical gap, in the units of the times
+    coefficients: np.ndarray  # (D, F); 0 for channels that are not corrected
 
     def correction(self, panel: Panel, path: np.ndarray) -> np.ndarray:
-        """What to add to a path (n, D) through the observations of a panel, at its rows."""
+        """Corrections (n, D), to add to the path (n, D) at the rows of a panel."""
         result = np.zeros(path.shape)
-        n_rows = max(_MOST_CELLS // path.shape[1], 1)  # at once: bounds memory
+        n_rows = max(_MOST_CELLS // path.shape[1], 1)  # bounds memory
         for part in series_chunks(panel.lengths, n_rows):
             rows = slice(panel.offsets[part.start], panel.offsets[part.stop])
             features = _Features(panel[part], path[rows], self.scale, self.gap)
@@ -76,10 +75,10 @@ class Refinement(NamedTuple):
 
 
 def learn_refinement(panel: Panel, path: Callable[[Panel], np.ndarray]) -> Refinement:
-    """Hide observed cells of some series, and regress what a path through the rest is off there.
+    """Hide observed cells of a sample of series, and regress the errors of the path there.
 
-    `path` returns values (n, D) at the rows of a panel, of the path through its observations. The
-    draws are the same each time.
+    `path` returns values (n, D) of the path through the observations of a panel, at its rows. The
+    random seed is fixed.
     """
     rng = np.random.default_rng(0)
     drawn = rng.permutation(panel.n_series)
@@ -91,7 +90,7 @@ def learn_refinement(panel: Panel, path: Callable[[Panel], np.ndarray]) -> Refin
     inner = np.delete(np.diff(panel.times), panel.offsets[1:-1] - 1)
     gap = float(np.median(inner)) if len(inner) else 1.0
     part = rng.integers(SETTINGS.n_parts, size=panel.values.shape)
-    part[panel.offsets[:-1]] = part[panel.offsets[1:] - 1] = -1  # gaps are asked for, no forecasts
+    part[panel.offsets[:-1]] = part[panel.offsets[1:] - 1] = -1  # never hidden: only gaps matter
     known, series, parts = ~np.isnan(panel.values), series_of_rows(panel), []
     for k in range(SETTINGS.n_hidden):
         hidden = known & (part == k)
@@ -100,21 +99,21 @@ def learn_refinement(panel: Panel, path: Callable[[Panel], np.ndarray]) -> Refin
         parts.append((features, (panel.values - features.path) / scale, hidden))
     weights = []
     for j in range(panel.n_channels):
-        cells = [(own, off[:, j], hidden[:, j]) for own, off, hidden in parts]
-        columns = [(own.of(j)[at], off[at], series[at]) for own, off, at in cells]
+        cells = [(features, off[:, j], hidden[:, j]) for features, off, hidden in parts]
+        columns = [(features.of(j)[at], off[at], series[at]) for features, off, at in cells]
         design, target, groups = map(np.concatenate, zip(*columns, strict=True))
         weights.append(_weights(design, target, groups))
     return Refinement(scale, gap, np.stack(weights))
 
 
 def _weights(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Weights (F,) of a channel; 0 where the regression is no better than the path."""
+    """Weights (F,) of a channel; all are 0 if the regression is no better than the path."""
     nothing = np.zeros(design.shape[1])
     n_groups = len(np.unique(groups))
     if len(target) < SETTINGS.fewest or n_groups < SETTINGS.n_parts:
         return nothing
-    told = np.abs(target @ design[:, _N_OWN:])
-    read = np.r_[:_N_OWN, _N_OWN + np.argsort(-told, kind="stable")[: SETTINGS.most_others]]
+    relevance = np.abs(target @ design[:, _N_SAME:])
+    read = np.r_[:_N_SAME, _N_SAME + np.argsort(-relevance, kind="stable")[: SETTINGS.most_others]]
     design, ridge = design[:, read], RidgeCV(_STRENGTHS, fit_intercept=False)
     folds = GroupKFold(SETTINGS.n_parts)
     found = cross_val_predict(ridge, design, target, groups=groups, cv=folds)
@@ -124,12 +123,12 @@ def _weights(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> np.n
 
 
 class _Features:
-    """What is known around each cell, but for the cell itself, in deviations of the channel."""
+    """Features of each cell, without its own value, in standard deviations of the channel."""
 
     def __init__(self, panel: Panel, path: np.ndarray, scale: np.ndarray, gap: float) -> None:
         self.panel, self.path, self.scale, self.gap = panel, path, scale, gap
         self.series = series_of_rows(panel)
-        # Of observed cells: how far they are off their line and from the mean of the others.
+        # Deviations of observed cells from their line, and from the mean of the channel's others.
         self.lines, self.off = np.empty(path.shape), np.empty((2, *path.shape))
         for j, column in enumerate(panel.values.T):
             *around, mean = self._around(j)
@@ -139,17 +138,17 @@ class _Features:
         self.off = np.nan_to_num(self.off)
 
     def of(self, j: int) -> np.ndarray:
-        """Features (n, _N_OWN + 2 (D - 1)): neighbours, mean and line, then the other channels."""
+        """Features (n, _N_SAME + 2 (D - 1)): neighbours, mean and line, then the other channels."""
         values, distances, mean = self._around(j)
         at = self.path[:, j]
         near = 1 / (1 + distances[:, [0, 2]] / self.gap)
         near = np.column_stack([near, near.prod(axis=1), np.ones(len(at))])
-        own = [values - at[:, None], (mean - at)[:, None] * near, self.lines[:, j] - at]
+        same = [values - at[:, None], (mean - at)[:, None] * near, self.lines[:, j] - at]
         others = np.hstack([*np.delete(self.off, j, axis=2)])
-        return np.hstack([np.nan_to_num(np.column_stack(own) / self.scale[j]), others])
+        return np.hstack([np.nan_to_num(np.column_stack(same) / self.scale[j]), others])
 
     def _around(self, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Two observations before and two after (n, 4), their distances, the mean of the series."""
+        """Two observations before and two after (n, 4), their distances, the mean of the others."""
         column, series = self.panel.values[:, j], self.series
         seen = ~np.isnan(column)
         rows = np.flatnonzero(seen)
@@ -173,7 +172,7 @@ class _Features:
 
     @staticmethod
     def _line(values: np.ndarray, distances: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Straight line (n,) between neighbours, or the one that there is, or the mean."""
+        """Straight line (n,) between both neighbours, else the only neighbour, else the mean."""
         first, last = values[:, 0], values[:, 2]
         share = distances[:, 2] / (distances[:, 0] + distances[:, 2])
         line = share * first + (1 - share) * last

@@ -17,13 +17,13 @@ from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 from skpolyode.transformers.path_transformer import PathTransformer
 
-_N_POINTS = 100  # where nothing is said
+_N_POINTS = 100  # by default
 _MOST_POINTS = 10_000_000
 
 
 @register_estimator
 class Resampler(PathTransformer):
-    """Put ragged, irregular, partly observed series on one regular grid, by their paths.
+    """Put ragged, irregular, partly observed series on one regular grid, along their paths.
 
     The result has no gaps, one length, and the axes of sktime and aeon: series, channel, time.
     ``make_pipeline(Resampler(), heads.MiniRocket(), RidgeClassifierCV())`` and any other method for
@@ -45,8 +45,8 @@ class Resampler(PathTransformer):
         datetimes, a duration such as "1h".
     grid : array-like of shape (n_points,) or None, default=None
         The points themselves, in increasing order and in the units of `times`: relative to the
-        start or end of each series (of datetimes also timedeltas, or text such as "90min") or, with
-        ``relative_to=None``, absolute times, also datetimes.
+        start or end of each series (for datetimes also timedeltas, or text such as "90min") or,
+        with ``relative_to=None``, absolute times, also datetimes.
     relative_to : {"start", "end"} or None, default="start"
         "start": the grid starts at each series' first observation. "end": it ends at the last one.
         None: the grid has absolute times, the same for all series, from the earliest to the latest
@@ -114,7 +114,7 @@ class Resampler(PathTransformer):
             raise ValueError(
                 f"{' and '.join(given)} each define the grid: give one, and None for the rest."
             )
-        # On the user's clock, as the grid may be.
+        # On the user's clock, like an absolute grid.
         panel = panel.like(panel.times, panel.values, panel.offsets)
         start, end = panel.start, panel.end
         longest = float((end - start).max())
@@ -145,7 +145,7 @@ class Resampler(PathTransformer):
             self.grid_ = np.linspace(low, high, self.n_points or _N_POINTS)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Series on the grid.
+        """Resample series on the grid.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How finely PolyODE looks: the past that its dynamics see, and the steps of integration.
+"""Resolution of PolyODE: the past that its dynamics see, and the integration step.
 
 Lengths are in the units of `times`.
 """
@@ -11,14 +11,14 @@ from typing import Any
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import read_duration, read_memory, typical_gap
 
-# Coefficients that the dynamics see, at most, of a channel and of all: they set the field's size.
-# With 128 of all, but 8 of a channel, in place of 512, squared errors 1, 2, 4 and 8 rows ahead are
-# .98, .98, .96 and .98 times as large on fourteen turbofan sensors, .98, .96, .94 and .78 times on
-# pbcseq (12 channels), .99, .99, .99 and 1.01 times on eICU wards (10) and .129 for .145 on KAR02
-# (13), where a fit takes .7 to .9 of the time.
+# Coefficients that the dynamics see set the field's size: most per channel, most in all, least per
+# channel, most in all even so. With 128 in all but at least 8 per channel, in place of 512, squared
+# errors 1, 2, 4 and 8 rows ahead are 0.98, 0.98, 0.96 and 0.98 times as large on 14 turbofan
+# sensors, 0.98, 0.96, 0.94 and 0.78 times on pbcseq (12 channels), 0.99, 0.99, 0.99 and 1.01 times
+# on eICU wards (10) and 0.129 instead of 0.145 on KAR02 (13), in 0.7 to 0.9 of the time for a fit.
 _CONTEXT_SIZE, _CONTEXT_OF_ALL, _CONTEXT_LEAST, _WIDEST = 32, 128, 8, 512
-_ONE_MEMORY = 1.25  # contexts up to which one memory serves the window as well
-# In a gap. An epoch of 12 series of 8 rows takes 0.4 s with 15 steps, 29 s with 1000.
+_ONE_MEMORY = 1.25  # a window of up to this many contexts needs no second memory
+# In a typical gap. An epoch of 12 series of 8 rows takes 0.4 s with 15 steps, 29 s with 1000.
 _MANY_STEPS = 50
 
 
@@ -28,7 +28,7 @@ def context_size(n_coefficients: int, n_channels: int) -> int:
     Parameters
     ----------
     n_coefficients : int
-        Of a channel, in the memory of the window.
+        Coefficients per channel in the memory of the window.
     n_channels : int
 
     Examples
@@ -42,11 +42,11 @@ def context_size(n_coefficients: int, n_channels: int) -> int:
 
 
 def choose_context(context: Any, window: float, panel: Panel, n_coefficients: int) -> float:
-    """Length of the past that the dynamics see: by default what coefficients resolve finely.
+    """Length of the past that the dynamics see: by default two coefficients per observation.
 
-    That is two coefficients an observation. Measured on Lorenz63 (32 coefficients, gap 0.3):
-    held-out reconstruction error 0.008 at a length of 5, 0.08 at 9. A window that is not much
-    longer is taken itself, so that one memory serves both.
+    On Lorenz63 (32 coefficients, gap 0.3) the held-out reconstruction error was 0.008 with a length
+    of 5, and 0.08 with 9. If the window is not much longer, it is taken instead, so that one memory
+    serves both.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def choose_context(context: Any, window: float, panel: Panel, n_coefficients: in
     window : float
         Length of the past that is remembered.
     panel : Panel
-        Of training, without rows that hold no observation.
+        Training series without empty rows.
     n_coefficients : int
-        Of a channel, in the memory that the dynamics see.
+        Coefficients per channel in the memory that the dynamics see.
 
     Examples
     --------
@@ -75,19 +75,19 @@ def choose_context(context: Any, window: float, panel: Panel, n_coefficients: in
 
 
 def auto_step_size(panel: Panel, context: float, n_coefficients: int) -> float:
-    """Two thirds of the typical gap, but no more than 1.25 contexts over the coefficients.
+    """Two thirds of the typical gap, at most 1.25 contexts divided by the coefficients.
 
-    The second keeps paths as fine as the memory can resolve where gaps are long. Measured on
-    Synthetic (gap 1.2): held-out error 0.04 with steps of 0.16, 0.42 with steps of 0.8.
+    The bound keeps paths in long gaps as fine as the memory can resolve. On Synthetic (gap 1.2) the
+    held-out error was 0.04 with steps of 0.16, and 0.42 with steps of 0.8.
 
     Parameters
     ----------
     panel : Panel
-        Of training, without rows that hold no observation.
+        Training series without empty rows.
     context : float
         Length of the past that the dynamics see.
     n_coefficients : int
-        Of a channel, in the memory that the dynamics see.
+        Coefficients per channel in the memory that the dynamics see.
 
     Examples
     --------
@@ -101,21 +101,21 @@ def auto_step_size(panel: Panel, context: float, n_coefficients: int) -> float:
 
 
 def choose_step_size(step_size: Any, auto: float, panel: Panel) -> float:
-    """Longest integration step, in the units of `times`; `auto` is that by default.
+    """Longest integration step, in the units of `times`.
 
     Parameters
     ----------
     step_size : float, duration or "auto"
         As `read_duration` reads it.
     auto : float
-        Of `auto_step_size`.
+        Default, from `auto_step_size`.
     panel : Panel
-        Of training, without rows that hold no observation.
+        Training series without empty rows.
 
     Warns
     -----
     UserWarning
-        If a typical gap takes very many steps, with the cost.
+        If a typical gap takes more than 50 steps; the message states the cost.
 
     Examples
     --------

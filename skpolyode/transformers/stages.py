@@ -1,8 +1,7 @@
 """The stages of a neural transformer's fit: they run in order over one state.
 
-A transformer lists its stages in `stages`. Each is a small object; its settings, if it has any, are
-its fields. It reads and changes a `FitState`, and notes in the report what it decided and from
-which figures.
+A transformer lists its stages in `stages`. The settings of a stage are its fields. It reads and
+changes a `FitState`, and records its decisions and their figures in the report.
 """
 
 from __future__ import annotations
@@ -34,29 +33,29 @@ from skpolyode.training.report import Judged
 from skpolyode.training.task import Task, Turn
 
 FEWEST_EPOCHS = 10
-"""Of a fit whose result is meant to be used: fewer are a trial run, too short to test for noise."""
+"""Fits with fewer epochs are trial runs, too short to test for noise."""
 
 
 @dataclass
 class FitState:
-    """What the stages of one fit share, and change.
+    """State that the stages of a fit share and change.
 
     Parameters
     ----------
     embedder : ModelEmbedder
-        The model, trained in place, with its units. Stages replace what surrounds the model.
+        The model, trained in place, with its units. Stages replace the embedder around it.
     trained : Panel
-        The series that are learned from, whole.
+        The training series, not cut into windows.
     judging : Panel or None
         Held-out series that judge forecasts; None if nothing is held out.
     windows : Split
-        The series that train and those that stop training, long ones cut into windows.
+        The series that train and those that stop training; long ones are cut into windows.
     params : mapping
         Parameters of the transformer.
     new_task : callable
         Training task of a model, packed data and a mask of the series that only validate.
     report : FitReport
-        Where decisions are noted.
+        Records decisions.
     random_state : RandomState
     generator : torch.Generator
         Draws minibatches.
@@ -81,13 +80,13 @@ class Stage:
     """One step of a fit."""
 
     name: ClassVar[str]
-    """What the report and the progress bar call it."""
+    """Name in the report and the progress bar."""
 
     cost: ClassVar[int] = 1
-    """What it usually costs, in epochs of training; for the progress bar."""
+    """Typical cost, in epochs of training; for the progress bar."""
 
     def epochs(self, state: FitState) -> int:
-        """Epochs that it trains for, at most, or what it costs."""
+        """Most epochs that it trains for, or its cost."""
         return self.cost
 
     def run(self, state: FitState) -> None:
@@ -109,45 +108,45 @@ def run_stages(stages: Collection[Stage], state: FitState) -> None:
             trained = state.bar.n - before
             if not trained:
                 state.bar.update(cost)
-            elif trained < cost:  # epochs that were not needed are not left to do
+            elif trained < cost:  # training stopped early
                 state.bar.total -= cost - trained
                 state.bar.update(0)
 
 
 @dataclass(frozen=True)
 class Train(Stage):
-    """Train the model, until its error on the held-out series does not fall any more.
+    """Train the model, until its error on the held-out series stops falling.
 
     Parameters
     ----------
-    usual : int, default=40
-        Epochs that ``max_epochs="auto"`` makes: some 1000 to 2000 gradient steps, after which
-        errors of forecasts hardly fall.
+    default_epochs : int, default=40
+        Epochs with ``max_epochs="auto"``: about 1000 to 2000 gradient steps, after which errors of
+        forecasts hardly fall.
     """
 
-    usual: int = 40
+    default_epochs: int = 40
     name: ClassVar[str] = "training"
 
     def epochs(self, state: FitState) -> int:
-        """All epochs."""
+        """Maximum number of epochs."""
         given = state.params["max_epochs"]
-        return self.usual if given == "auto" else given
+        return self.default_epochs if given == "auto" else given
 
     def run(self, state: FitState) -> None:
         """Train."""
         self.train(state)
 
     def train(self, state: FitState, turn: Turn | None = None) -> None:
-        """Train, and decide what is to be decided on the way."""
+        """Train, with the decision `turn` during training, if there is one."""
         params, windows, n_epochs = state.params, state.windows, self.epochs(state)
         largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
         task = make_task(state.new_task, state.embedder, windows, largest, state.generator)
         validates = windows.held_out.any() or params["validation_fraction"] is not None
         trainer = Trainer(
             learning_rate=params["learning_rate_init"],
-            batch_size=usual_batch(task, params["batch_size"]),
+            batch_size=default_batch(task, params["batch_size"]),
             max_epochs=n_epochs,
-            patience=usual_patience(n_epochs) if validates else None,
+            patience=default_patience(n_epochs) if validates else None,
             remedy="lower learning_rate_init",
             turn=turn,
         )
@@ -163,11 +162,11 @@ class Train(Stage):
         )
 
 
-def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
-    """Items of a minibatch.
+def default_batch(task: Task, n_intervals: int | str = "auto") -> int:
+    """Number of items in a minibatch.
 
-    Fewer items would cost as much, by their sequential depth; of more, small sets would make too
-    few steps.
+    Smaller minibatches would take as long, as each is computed sequentially in time; with larger
+    ones, small sets would make too few steps.
     """
     if n_intervals != "auto":
         return max(round(n_intervals / task.item_size), 1)
@@ -176,24 +175,24 @@ def usual_batch(task: Task, n_intervals: int | str = "auto") -> int:
     return int(np.clip(len(task.items) // number, smallest, largest))
 
 
-def usual_patience(n_epochs: int) -> int:
+def default_patience(n_epochs: int) -> int:
     """Epochs without a better error before training stops.
 
-    At high rates a low error may be luck, and most is gained while the rate falls.
+    At high learning rates a low error may be chance; errors fall most while the rate falls.
     """
     return max(FEWEST_EPOCHS, n_epochs // 2)
 
 
 @dataclass(frozen=True)
 class EstimateError(Stage):
-    """Estimate how sure the validation error is, from how it differs between series.
+    """Estimate the standard error of the validation error from its variation between series.
 
     Parameters
     ----------
     n_rows : int, default=20_000
-        Rows that are looked at, at most.
+        Most rows to use.
     fewest : int, default=3
-        Series that are compared with each other; of fewer, rows are.
+        With fewer series, rows are compared instead.
     """
 
     n_rows: int = ENOUGH_ROWS
@@ -222,7 +221,7 @@ class EstimateError(Stage):
         gain, gain_se = _ratio(of_mean - of_model, counts[known])
         state.fitted["validation_error_se_"] = se
         judged = Judged(mean, mean + gain, gain_se, int(known.sum()))
-        if panel.n_series >= self.fewest:  # rows of one series are too much alike to judge by
+        if panel.n_series >= self.fewest:  # rows of one series are too similar to decide
             state.judged = judged
         worth = "better than" if judged.is_sure else "not surely better than"
         state.report.add(
@@ -238,7 +237,7 @@ class EstimateError(Stage):
 def _ratio(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     """Mean of all cells, from sums (n,) and counts (n,) of n groups, and its standard error.
 
-    Groups are alike inside, so that the error is that of a ratio of their sums (linearised).
+    Cells of a group are correlated: the error is that of a linearised ratio of sums over groups.
     """
     mean, n = sums.sum() / counts.sum(), len(sums)
     spread = np.square(sums - mean * counts).sum() * n / (n - 1)
@@ -247,12 +246,12 @@ def _ratio(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class CheckStepSize(Stage):
-    """Compare one-step forecasts with those of half the step size.
+    """Compare one-step forecasts with those at half the step size.
 
     Parameters
     ----------
     n_windows : int, default=32
-        Windows of series that are compared, at most.
+        Most windows of series to compare.
     n_rows : int, default=16
         Rows of a window.
     """
@@ -268,7 +267,7 @@ class CheckStepSize(Stage):
         parts = cut_windows(drawn, self.n_rows, overlap=0)
         sample = parts[rng.permutation(parts.n_series)[: self.n_windows]]
         data, model = state.embedder.pack(sample, torch.float32), state.embedder.model
-        finer = copy.copy(model)  # of the same weights
+        finer = copy.copy(model)  # shares the weights
         finer.step_size = model.step_size / 2
         with torch.no_grad():
             change = model.predictions(data) - finer.predictions(data)
@@ -280,18 +279,18 @@ class CheckStepSize(Stage):
 
 @dataclass(frozen=True)
 class LearnWaves(Stage):
-    """Learn how far paths lean on waves of each series' own.
+    """Learn, by channel, how much a series' own periodic fit counts in its path.
 
-    Every fourth row is hidden, and filled in by both. A channel leans where that gains surely: a
-    few series that the dynamics do not know are no reason. Waves need no training, and are looked
-    at however short it was.
+    Every fourth row is hidden, and filled in by both. The periodic fit only counts where it is
+    significantly better, with series as units, so that a few unusual series do not decide. It needs
+    no training, and is tried even after a short one.
 
     Parameters
     ----------
     n_rows : int, default=6000
-        Rows of the series that are learned from, at most.
+        Most rows of the series to learn from.
     n_standard_errors : float, default=3.0
-        Standard errors that what it gains has to be away from nothing, with series as the units.
+        The improvement has to exceed this number of its standard errors.
     """
 
     n_rows: int = 6000
@@ -299,21 +298,21 @@ class LearnWaves(Stage):
     name: ClassVar[str] = "waves"
 
     def run(self, state: FitState) -> None:
-        """Set the shares of channels."""
+        """Set the share of the periodic fit in each channel."""
         embedder, panel = state.embedder, first_series(state.windows.panel, self.n_rows)
         _, known, times, offsets, truth = hide_rows(panel, 2)
-        scaler, asked = embedder.units.scaler, PathQuery.of(known, times, offsets)
+        scaler, query = embedder.units.scaler, PathQuery.of(known, times, offsets)
         through = np.where(embedder.filters, np.nan, scaler.transform(known.values))
-        waves = bridged_waves(embedder, asked, through)
+        waves = bridged_waves(embedder, query, through)
         path = scaler.transform(embedder.path_values(known, times, offsets))
-        way, missed = waves - path, scaler.transform(truth) - path
-        way, missed = (np.where(np.isnan(way + missed), 0.0, x) for x in (way, missed))
-        shares = (missed * way).sum(axis=0) / np.maximum((way**2).sum(axis=0), 1e-300)
+        step, error = waves - path, scaler.transform(truth) - path
+        step, error = (np.where(np.isnan(step + error), 0.0, x) for x in (step, error))
+        shares = (error * step).sum(axis=0) / np.maximum((step**2).sum(axis=0), 1e-300)
         shares = np.clip(shares, 0.0, 1.0)
         gained = np.zeros((known.n_series, len(shares)))
-        np.add.at(gained, series_index(offsets), missed**2 - (missed - shares * way) ** 2)
-        error = np.sqrt((gained**2).sum(axis=0))
-        shares = np.where(gained.sum(axis=0) > self.n_standard_errors * error, shares, 0.0)
+        np.add.at(gained, series_index(offsets), error**2 - (error - shares * step) ** 2)
+        se = np.sqrt((gained**2).sum(axis=0))
+        shares = np.where(gained.sum(axis=0) > self.n_standard_errors * se, shares, 0.0)
         outcome = "paths lean on no waves"
         if shares.any():
             state.embedder = replace(embedder, waves=shares)
@@ -323,13 +322,13 @@ class LearnWaves(Stage):
 
 @dataclass(frozen=True)
 class LearnVariance(Stage):
-    """Learn how far off paths may be, of a filter or if the embedding asks for it."""
+    """Learn the variance of path errors, for a filter or if the embedding needs it."""
 
     name: ClassVar[str] = "variance"
     cost: ClassVar[int] = 5
 
     def run(self, state: FitState) -> None:
-        """Add a head of variances to the embedder."""
+        """Add a variance head to the embedder."""
         if not (state.embedder.filters or "std" in state.embedder.blocks):
             return
         state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)

@@ -33,9 +33,9 @@ class StaticFeatures(SeriesTransformer):
 
     Notes
     -----
-    A missing number is its mean; a missing category, and one that `fit` did not see, has no
-    indicator set. Categories of another type than in `fit` ("1" for 1) are refused. Columns that
-    `fit` did not see are left out.
+    A missing number is replaced by the mean; for a missing category, and one that `fit` did not
+    see, all indicators are 0. Categories of another type than in `fit` ("1" for 1) are refused.
+    Columns that `fit` did not see are left out.
 
     Another transformer in the union still warns that it does not use the covariates. To silence it:
     ``warnings.filterwarnings("ignore", ".*does not use the static covariates")``.
@@ -65,7 +65,7 @@ class StaticFeatures(SeriesTransformer):
                 "Panel, or leave StaticFeatures out."
             )
         scaler = ChannelScaler.of(panel.values, limits=self.limits_)
-        # Whether channels are observed does not matter here.
+        # Channels may be unobserved here.
         self.embedder_ = StaticEmbedder(Units(scaler._replace(observed=None), 1.0), encoder)
 
     def _channel_features(self) -> list[list[str]]:

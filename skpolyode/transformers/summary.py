@@ -19,7 +19,7 @@ class SummaryStatsTransformer(SeriesTransformer):
     the series. Where errors of observations are known (`Panel.errors`) also the mean weighted by
     their inverse variances.
 
-    Use it with gradient boosting as the baseline to beat: it knows levels, trends and *how* a
+    Use it with gradient boosting as the baseline to beat: it contains levels, trends and *how* a
     series was observed, but not its shape. It has no parameters, and no inverse.
 
     Attributes
@@ -39,9 +39,9 @@ class SummaryStatsTransformer(SeriesTransformer):
 
     Notes
     -----
-    All features are finite. A channel without an observation has the values of its mean in `fit`,
-    no spread, no change and no slope; the gaps of a channel with fewer than two observations are
-    the duration of the series.
+    All features are finite. Without an observation, the levels of a channel are its mean in `fit`,
+    and its spread, change and slope are 0; the gaps of a channel with fewer than two observations
+    are the duration of the series.
 
     The features have different units: scale them for anything but trees.
 

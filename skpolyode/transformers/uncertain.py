@@ -18,7 +18,7 @@ from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.parameters import local_random_state
 
-_LEAST_SHARE = 0.05  # of the root mean square of standard deviations in a window
+_LEAST_SHARE = 0.05  # floor, as a share of the RMS of standard deviations in a window
 
 
 def _knows_std(transformer: UncertainTransformer) -> bool:
@@ -33,7 +33,7 @@ def _knows_std(transformer: UncertainTransformer) -> bool:
 
 
 class UncertainTransformer(NeuralTransformer):
-    """Base of transformers that know the standard deviation of the signal around their path.
+    """Base of transformers that learn the standard deviation of the signal around their path.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class UncertainTransformer(NeuralTransformer):
     """
 
     _learns_std: ClassVar[bool] = False
-    """Whether `fit` learns it, or leaves it to `learn_std`."""
+    """Whether `fit` learns it; else only `learn_std` does."""
 
     @property
     def noise_(self) -> np.ndarray | None:
@@ -57,9 +57,9 @@ class UncertainTransformer(NeuralTransformer):
     def learn_std(self, X: Any) -> Self:
         """Learn the standard deviation of the path of a fitted model, which does not change.
 
-        `fit` does so itself with ``observations="noisy"`` or ``embedding="coefficients_std"``. It
-        takes one or two seconds, for a filter about five: a small network learns the size of the
-        errors of forecasts, and of paths at hidden observations.
+        `fit` already does so with ``observations="noisy"`` or ``embedding="coefficients_std"``. It
+        takes one or two seconds, for a filter about five: a small network learns the size of
+        forecast errors, and of path errors at hidden observations.
 
         Parameters
         ----------
@@ -98,8 +98,8 @@ class UncertainTransformer(NeuralTransformer):
         """Standard deviation of `interpolate`, at any times, also after the last observation.
 
         After the last observation it is that of the model alone, ``forecast(..., combine=False)``.
-        For the stacked forecast use `forecast_interval`. `forecast_std` of a stream gives the same
-        values.
+        For the combined forecast use `forecast_interval`. `forecast_std` of a stream returns the
+        same values.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class UncertainTransformer(NeuralTransformer):
         -------
         Panel
             Standard deviation of the signal, without noise, around the path, in the units of the
-            channels; that of an observation is ``sqrt(std**2 + noise_**2)``. It is 0 at exact
+            channels; that of a new observation is ``sqrt(std**2 + noise_**2)``. It is 0 at exact
             observations. It is not calibrated.
 
         See Also
@@ -137,12 +137,12 @@ class UncertainTransformer(NeuralTransformer):
 
     @available_if(_knows_std)
     def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviation of `reconstruct`, read out of a memory of its own.
+        """Standard deviation of `reconstruct`, read from a second memory.
 
-        A second memory, with the polynomials, the measure and the window of the first, follows the
-        standard deviation along the path: that of `interpolate_std`, and the error by which the
-        coefficients miss the path. It is read like the first, and is a fixed-length summary of how
-        uncertain the past is.
+        This memory, with the polynomials, the measure and the window of the first, follows the
+        standard deviation along the path: that of `interpolate_std`, combined with the error of the
+        reconstruction from coefficients. Its coefficients are a fixed-length summary of the
+        uncertainty of the past.
 
         Parameters
         ----------
@@ -156,8 +156,8 @@ class UncertainTransformer(NeuralTransformer):
         Returns
         -------
         Panel
-            Standard deviations at these times, in the units of the channels: smoothed, as
-            polynomials do, and not below a twentieth of their root mean square in the window.
+            Standard deviations at these times, in the units of the channels. The polynomials smooth
+            them; the least value is a twentieth of their root mean square in the window.
 
         Raises
         ------
@@ -174,13 +174,13 @@ class UncertainTransformer(NeuralTransformer):
         return self._found(X, times, relative_to, read, past.own_times)
 
     def _least_std(self, coefficients: np.ndarray) -> np.ndarray:
-        """Floor (B, D) of what is read from coefficients (B, D, N) of standard deviations."""
-        # Polynomials swing below 0 where the deviation is small. Of exact sines 1 % of all read
-        # values were 0 beside errors of 1e-3; with the floor, errors are 0.75 to 0.9 of the std.
+        """Floor (B, D) of standard deviations that are read from coefficients (B, D, N)."""
+        # Polynomials oscillate below 0 where the deviation is small. For exact sines 1 % of all
+        # values were 0 at errors of 1e-3; with the floor, errors are 0.75 to 0.9 of the std.
         return self.scaler_.inverse_std(_LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1)))
 
     def inverse_transform_std(self, X: Any, times: Any = None) -> np.ndarray | Panel:
-        """Read the standard deviation of `inverse_transform` out of embeddings.
+        """Read the standard deviation of `inverse_transform` from embeddings.
 
         Parameters
         ----------
@@ -207,10 +207,10 @@ class UncertainTransformer(NeuralTransformer):
                 "embedding='coefficients_std'."
             )
         Z, past = checked_embeddings(self, X), self.embedder_.past
-        own = Z[:, self.n_channels_in_ * past.n_coefficients :]
-        found = read_back(self, X, own, times, past.of_differences)
+        blocks = Z[:, self.n_channels_in_ * past.n_coefficients :]
+        found = read_back(self, X, blocks, times, past.of_differences)
         size = self.n_channels_in_, past.n_coefficients
-        least = self._least_std(own[:, : np.prod(size)].reshape(len(own), *size))
+        least = self._least_std(blocks[:, : np.prod(size)].reshape(len(Z), *size))
         if isinstance(found, Panel):
             values = np.maximum(found.values, least[series_index(found.offsets)])
             return found.like(found.times, values, found.offsets)

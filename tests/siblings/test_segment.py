@@ -9,7 +9,7 @@ from skpolyode.models import pack
 from skpolyode.siblings import S4
 from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training import forecasting_mse
-from skpolyode.transformers.stages import usual_batch
+from skpolyode.transformers.stages import default_batch
 from tests.models.cases import flat_series, make_model
 from tests.models.weights import shaken
 from tests.training.tasks.test_interval import check_gradient, masked_mse
@@ -77,16 +77,16 @@ def test_minibatches_hold_a_bounded_number_of_intervals():
     """Also of the longest series, and of as many intervals as are asked for."""
     task = segment_task(make_model(), 4, lengths=[41] * 60)
     assert task.item_size == 4
-    assert usual_batch(task) == 600 // 32
+    assert default_batch(task) == 600 // 32
     task.minibatches = task.minibatches._replace(n_most=40)
-    assert usual_batch(task) == 10
+    assert default_batch(task) == 10
     task.minibatches = task.minibatches._replace(n_most=4)
-    assert usual_batch(task) == 8
-    assert usual_batch(task, 100) == 25
-    assert usual_batch(task, 1) == 1
+    assert default_batch(task) == 8
+    assert default_batch(task, 100) == 25
+    assert default_batch(task, 1) == 1
 
 
 def test_series_of_one_row_make_no_segment():
     task = segment_task(make_model(), 4, lengths=[1, 1])
     assert len(task.items) == 0
-    assert usual_batch(task) == usual_batch(task, 8) == 8
+    assert default_batch(task) == default_batch(task, 8) == 8

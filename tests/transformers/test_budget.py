@@ -7,7 +7,7 @@ import pytest
 
 from skpolyode import PolyODETransformer
 from skpolyode.transformers import neural, stages
-from tests.quick import no_stacking, with_usual_epochs
+from tests.quick import no_stacking, with_default_epochs
 from tests.transformers.data import short_oscillators, small
 from tests.transformers.registry import all_transformers
 
@@ -33,7 +33,7 @@ def limited(monkeypatch, short):
 def short(monkeypatch):
     """A tenth as many epochs."""
     for cls in (neural.NeuralTransformer, PolyODETransformer):
-        monkeypatch.setattr(cls, "stages", with_usual_epochs(cls.stages, 4))
+        monkeypatch.setattr(cls, "stages", with_default_epochs(cls.stages, 4))
 
 
 def auto(**parameters):
@@ -93,7 +93,7 @@ def test_a_warm_start_goes_on_in_parts():
 
 @pytest.mark.usefixtures("limited")
 def test_long_series_are_cut_and_their_windows_drawn(monkeypatch):
-    stages_of_one_epoch = with_usual_epochs(PolyODETransformer.stages, 1)
+    stages_of_one_epoch = with_default_epochs(PolyODETransformer.stages, 1)
     monkeypatch.setattr(PolyODETransformer, "stages", stages_of_one_epoch)
     times = np.arange(400.0)
     series = [(times, np.sin(times * (1 + k / 9))) for k in range(2)]

@@ -19,7 +19,7 @@ from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
 def rows_from_flat(
     data: tuple[object, object, object], faults: Faults, time_unit: str | None
 ) -> Rows:
-    """Read times, values and offsets that are flat already."""
+    """Read flat times, values and offsets."""
     block, (array, bad), bounds = read_times(data[0]), read_values(data[1]), np.asarray(data[2])
     if block.data.ndim != 1 or array.ndim not in (1, 2) or len(array) != block.data.size:
         raise ValueError(
@@ -45,7 +45,7 @@ def rows_from_array(
     times: object = None,
     errors: object = None,
 ) -> Rows:
-    """Read an array of shape (n, time), all rows of it, or (n, time, channel) without padding."""
+    """Read an array of shape (n, time), or of shape (n, time, channel) without its padding."""
     values, bad = _cells(array, faults)
     has_padding = values.ndim == 3
     values = (values if has_padding else values[:, :, None]).astype(np.float64)
@@ -59,7 +59,7 @@ def rows_from_array(
     if faults.ids is None and is_labelled and array.index.is_unique:
         faults.ids = array.index.to_numpy()
     clock = join_times([block._replace(data=block.data.ravel())], time_unit)
-    place = np.arange(block.data.size).reshape(block.data.shape)  # of each cell among the times
+    place = np.arange(block.data.size).reshape(block.data.shape)  # index of each cell's time
     place = np.broadcast_to(place, values.shape[:2])
     bounds = np.arange(len(values) + 1) * values.shape[1]
     rows = Rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds)
@@ -69,9 +69,9 @@ def rows_from_array(
         table = read_errors(errors, replace(rows, values=values), faults.name)
         rows = rows.with_beside(errors=table.reshape(rows.values.shape))
     kept = ~np.isnan(values).all(axis=2)
-    if block.data.ndim == 2:  # padding is where the time is NaN as well
+    if block.data.ndim == 2:  # padding: the time is NaN as well
         kept |= ~np.isnan(clock.counts[place])
-    elif has_padding:  # up to the last observation
+    elif has_padding:  # padding: after the last observation
         kept = np.maximum.accumulate(kept[:, ::-1], axis=1)[:, ::-1]
     else:
         return rows
@@ -79,7 +79,7 @@ def rows_from_array(
 
 
 def _cells(array: object, faults: Faults) -> tuple[np.ndarray, list[BadCell]]:
-    """Values (n, time) or (n, time, channel) of an array, and those that are not numbers."""
+    """Values (n, time) or (n, time, channel) of an array, and its cells that are not numbers."""
     try:
         values, bad = read_values(array)
     except ValueError as error:

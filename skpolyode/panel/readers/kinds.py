@@ -1,4 +1,4 @@
-"""What a container is, as far as it can be seen from outside, and which kinds are refused."""
+"""Recognition of containers, and refusal of those that would be misread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from skpolyode.panel.cells import NUMBER_KINDS
 
-_KEY_COLUMNS = 3  # of a long table, among which ids and times stand
+_KEY_COLUMNS = 3  # first columns of a long table, which include ids and times
 _TIME_NAMES = frozenset(
     f"{unit}{plural}"
     for unit in ("time", "timestamp", "datetime", "date", "day", "hour", "minute", "second")
@@ -31,13 +31,13 @@ _TEXT_AND_DATES = (
 
 
 def is_id_name(name: object) -> bool:
-    """Tell whether a column is called as columns of ids are."""
+    """Return whether a column has a typical name of ids."""
     text = str(name).lower()
     return text == "id" or text.endswith("_id")
 
 
 def is_time_name(name: object) -> bool:
-    """Tell whether a column is called as columns of times are."""
+    """Return whether a column has a typical name of times."""
     return str(name).lower() in _TIME_NAMES
 
 
@@ -49,9 +49,9 @@ def column_names(X: Any) -> list[Any]:
 
 
 def column_times(X: Any) -> np.ndarray | None:
-    """Return the times that the columns of a flat frame name: whole numbers in steps of one.
+    """Return the times in the column names of a flat frame: whole numbers in steps of one.
 
-    None if they name none; the columns are then moments 0, 1, ...
+    None if the names are not such times; the columns are then the times 0, 1, ...
     """
     try:
         times = np.array(column_names(X), dtype=np.float64)
@@ -65,7 +65,7 @@ def _are_steps(times: Sequence[float] | np.ndarray) -> bool:
 
 
 def _numbered(names: list[Any]) -> dict[str, float]:
-    """Names that number moments, such as "h6" and "h12", or "1st" and "2nd", and these numbers."""
+    """Numbered names, such as "h6" and "h12", or "1st" and "2nd", with their numbers."""
     parts = {name: re.split(_DIGITS, name) for name in names if isinstance(name, str)}
     parts = {name: found for name, found in parts.items() if len(found) == 3}
     words = Counter(found[0] for found in parts.values())
@@ -75,7 +75,7 @@ def _numbered(names: list[Any]) -> dict[str, float]:
 
 
 def _column_names_refusal(X: Any) -> str | None:
-    """Refuse a flat frame whose columns have names, but not those of moments in steps of one."""
+    """Reason to refuse a flat frame whose columns have names other than times in steps of one."""
     names, numbered = column_names(X), {}
     if not names or column_times(X) is not None:
         return None
@@ -114,14 +114,14 @@ def _is_time(name: object) -> bool:
 
 
 def _long_table_refusal(X: Any) -> str | None:
-    """Refuse a table in which one column stays as ids do while another rises as times do."""
+    """Reason to refuse a table with one column constant like ids while another rises like times."""
     names = column_names(X)
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         return None
     head = {name: np.asarray(column(X, name)) for name in names[:_KEY_COLUMNS]}
     for id, ids in head.items():
         codes, known = pd.factorize(ids)
-        same = np.diff(codes) == 0  # rows of a series are neighbours
+        same = np.diff(codes) == 0  # rows of a series are adjacent
         if ids.dtype.kind == "f" or not 1 < len(known) == len(ids) - same.sum() < len(ids) - 1:
             continue
         for time, times in head.items():
@@ -145,7 +145,7 @@ def column(frame: Any, name: object) -> pd.Series | np.ndarray:
         raise ValueError(f"column {name!r} occurs more than once.")
     if isinstance(found, pd.Series):
         return found
-    array = found.to_numpy()  # the way of polars to pandas needs pyarrow
+    array = found.to_numpy()  # `to_pandas` of polars needs pyarrow
     zone = getattr(getattr(found, "dtype", None), "time_zone", None)  # pyarrow has none
     if zone is None:
         return array
@@ -153,7 +153,7 @@ def column(frame: Any, name: object) -> pd.Series | np.ndarray:
 
 
 def as_pandas(table: Any) -> Any:
-    """Turn a frame of polars or pyarrow into one of pandas, with the same columns."""
+    """Convert a polars or pyarrow frame to pandas, with the same columns."""
     names = [] if isinstance(table, pd.DataFrame) else column_names(table)
     return pd.DataFrame({name: column(table, name) for name in names}) if names else table
 
@@ -164,7 +164,7 @@ def _polars_schema(X: Any) -> Mapping[str, Any]:
 
 
 def _time_columns(X: Any) -> list[str]:
-    """Columns of times, by their type or else by their name."""
+    """Columns of times, found by type, else by name."""
     if isinstance(X, pd.DataFrame):
         kinds = ((str(name), kind) for name, kind in X.dtypes.items())
         found = [n for n, kind in kinds if kind.kind in "mM" or isinstance(kind, pd.PeriodDtype)]
@@ -174,9 +174,9 @@ def _time_columns(X: Any) -> list[str]:
 
 
 def holds_text(X: Any) -> bool:
-    """Tell whether 2-D input holds text or dates, which are no measurements.
+    """Return whether 2-D input holds text or dates, which are not measurements.
 
-    scikit-learn would read "1.5" as 1.5, and a date as the number of its day.
+    scikit-learn would read "1.5" as 1.5, and a date as a number of days.
     """
     if isinstance(X, pd.DataFrame):
         columns = (X.iloc[:, k] for k in range(X.shape[1]))
@@ -200,19 +200,19 @@ def first_of(X: Any) -> Any:
 
 
 def is_vector(item: Any) -> bool:
-    """Tell whether an object is a 1-D sequence of cells."""
+    """Return whether an object is a 1-D sequence of cells."""
     if hasattr(item, "ndim"):
         return item.ndim == 1
     return isinstance(item, list | tuple) and (len(item) == 0 or np.ndim(item[0]) == 0)
 
 
 def is_nested(X: pd.DataFrame) -> bool:
-    """Tell whether the cells of a frame hold whole series."""
+    """Return whether the cells of a frame hold whole series."""
     return X.size > 0 and isinstance(X.iat[0, 0], pd.Series | np.ndarray)
 
 
 def refusal(X: Any) -> str | None:
-    """Say why an input would be misread, and how to pass it; None if it would not."""
+    """Return why an input would be misread, and how to pass it; None if it is read correctly."""
     if isinstance(X, pd.api.typing.DataFrameGroupBy):
         return "is a groupby; pass dict(list(X)), whose keys are the ids."
     if isinstance(X, pd.Series) and X.dtype.kind != "O":
@@ -237,20 +237,20 @@ def refusal(X: Any) -> str | None:
 
 
 def _may_be_pair(item: Any) -> bool:
-    """Whether an item of a list is a list of two vectors, the first of which may hold times."""
+    """Whether an item is a list of two vectors, and the first may hold times."""
     if not (isinstance(item, list) and len(item) == 2 and all(map(is_vector, item))):
         return False
     times, values = item
     if len(times) != len(values) or len(times) < 2:
         return False
-    try:  # the shortest array with channels first is of 4 times as well
+    try:  # the shortest array with channels first also has 4 times
         return len(times) >= 4 or all(t < u for t, u in pairwise(times))
     except TypeError:
         return False
 
 
 def _frame_refusal(X: Any) -> str | None:
-    """Refuse frames whose rows are no series: tables with a row for each time, nested frames."""
+    """Reason to refuse frames whose rows are not series: a row per time, nested frames."""
     is_pandas = isinstance(X, pd.DataFrame)
     if is_pandas and isinstance(X.index, pd.MultiIndex):
         return (

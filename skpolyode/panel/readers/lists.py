@@ -40,7 +40,7 @@ def rows_from_list(
     time_unit: str | None,
     read: Callable[[object], Block],
 ) -> Rows:
-    """Read a list of series one by one; series of a wrong shape are faults."""
+    """Read a list of series one by one; wrong shapes are added to the faults."""
     fitting: dict[int, tuple[TimeBlock, np.ndarray]] = {}
     kind, position, n_cells = "", -1, 0
     in_frames: list[BadCell] = []
@@ -63,9 +63,9 @@ def rows_from_list(
             _note_unplaced(bad, position, values.shape, faults)
             continue
         fitting[position] = times, values
-        # numpy makes text of a list with one word
-        told = in_frames if isinstance(item, pd.DataFrame | pd.Series) else others
-        told += [cell._replace(position=n_cells + cell.position) for cell in bad]
+        # numpy converts a list with one word to text
+        cells = in_frames if isinstance(item, pd.DataFrame | pd.Series) else others
+        cells += [cell._replace(position=n_cells + cell.position) for cell in bad]
         n_cells += values.size
     require_series(position + 1, faults.name)
     if not fitting:
@@ -86,7 +86,7 @@ def rows_from_list(
 def _note_unplaced(
     bad: Sequence[BadCell], position: int, shape: tuple[int, ...], faults: Faults
 ) -> None:
-    """Add cells that are not numbers of a series in whose shape they have no time."""
+    """Add cells that are not numbers, by index: the shape of their series gives them no time."""
 
     def line(cell: BadCell) -> str:
         place = ", ".join(map(str, np.unravel_index(cell.position, shape)))
@@ -101,7 +101,7 @@ def _misfit(
     fitting: dict[int, tuple[TimeBlock, np.ndarray]],
     faults: Faults,
 ) -> tuple[FaultKind, str] | None:
-    """Say what is wrong with the shape of a series, by itself or beside the first that fits."""
+    """Fault in the shape of a series, by itself or compared with the first valid one, or None."""
     if times.ndim != 1 or values.ndim != 2:
         swapped = times.ndim == 2 and values.shape == (len(times), 1)
         hint = ", which look swapped: times come first, (times, values)" if swapped else ""
@@ -130,7 +130,7 @@ def _read_array(series: object, shape: str, ndim: int) -> Block:
 
 
 def _read_frame(table: object) -> Block:
-    """Read a frame, unless the name of a column tells that its rows are only counted."""
+    """Read a frame; an error if rows are only numbered and a column is named like times or ids."""
     if not isinstance(table, pd.DataFrame | pd.Series):
         raise TypeError(f"must be a DataFrame or Series like the others, got {type(table)}")
     is_counted = table.index.name is None and table.index.dtype.kind in "iu"
@@ -149,7 +149,7 @@ def _read_frame(table: object) -> Block:
 
 
 def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
-    """The items, unless going through them gives names and not series."""
+    """The series to iterate over; an error for one frame, whose items are column names."""
     if column_names(items):
         raise TypeError(f"{faults.name} is one DataFrame; wrap it in a list: [{faults.name}].")
     if isinstance(items, Mapping):
@@ -178,13 +178,13 @@ rows_from_tables = partial(
 def rows_from_frames(
     frames: Iterable[pd.DataFrame | pd.Series], faults: Faults, time_unit: str | None
 ) -> Rows:
-    """Read a list of DataFrames or Series that are indexed by time; polars' rows are counted."""
+    """Read a list of DataFrames or Series indexed by time; rows of polars are 0, 1, ..."""
     tables = list(map(as_pandas, _series_in(frames, faults)))
     if faults.channel_names is None and tables and isinstance(tables[0], pd.DataFrame):
         faults.channel_names = names_in(tables[0].columns)
     rows = rows_from_list(tables, faults, time_unit, _read_frame)
     framed = [(i, table) for i, table in enumerate(tables) if isinstance(table, pd.DataFrame)]
-    if not framed:  # names of Series count only where all are equal
+    if not framed:  # names of Series are only used if all are equal
         names = {table.name for table in tables}
         name = names.pop() if len(names) == 1 else None
         return replace(rows, channel_names=None if name is None else (str(name),))
@@ -198,8 +198,8 @@ def rows_from_frames(
 
 
 def names_in(columns: pd.Index) -> tuple[str, ...] | None:
-    """Return the columns of a frame as text, or None where pandas has only counted them."""
-    # RangeIndex(1, -1, -1) are two that have changed places
+    """Return the columns of a frame as text, or None if they are the default 0, 1, ..."""
+    # RangeIndex(1, -1, -1) is a default that has been reversed
     is_counted = isinstance(columns, pd.RangeIndex) and columns.equals(pd.RangeIndex(len(columns)))
     return None if is_counted else tuple(map(str, columns))
 

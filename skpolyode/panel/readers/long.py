@@ -25,7 +25,7 @@ NOT_CONSTANT = FaultKind(
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of a long table: rows in any order, `codes` tells to which series each belongs."""
+    """Columns of a long table: rows in any order, `codes` are the positions of their series."""
 
     codes: np.ndarray
     ids: np.ndarray
@@ -62,7 +62,7 @@ def rows_from_long(
                 f"{df.columns[-1]!r}: make one name of each, with {faults.name}.set_axis("
                 f"['_'.join(filter(None, map(str, c))) for c in {faults.name}.columns], axis=1)."
             )
-        # Ids and times may stand in the index.
+        # Ids and times may be in the index.
         levels = [key for key in (id, time) if key in df.index.names and key not in df.columns]
         df = df.reset_index(level=levels) if levels else df
     elif not hasattr(df, "__len__") or not hasattr(df, "columns"):
@@ -76,7 +76,7 @@ def rows_from_long(
     if not isinstance(static_columns, list | tuple) or not all(
         isinstance(column, str) for column in static_columns
     ):
-        static_columns = []  # rows of their own, or none
+        static_columns = []  # a separate table, or none
     used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
     used += error_columns(error)
     names = value_columns(faults.name, df.columns, used, values)
@@ -98,7 +98,7 @@ def rows_from_long(
 def rows_from_nothing(
     beside: Collection[str], df: Any, faults: Faults, time_unit: str | None
 ) -> Rows:
-    """Channels of a table without rows, of no series: all its columns but some."""
+    """Rows of an empty table, without series: its columns, except `beside`, are the channels."""
     names = tuple(str(name) for name in df.columns if name not in beside)
     return Rows(join_times([], time_unit), np.empty((0, len(names))), np.zeros(1, int), None, names)
 
@@ -127,7 +127,7 @@ def read_table(ids: object, times: object, faults: Faults, time_unit: str | None
 def group_rows(
     table: Table, columns: Sequence[object], names: Sequence[str], faults: Faults
 ) -> Rows:
-    """Bring rows that hold all channels together, series by series."""
+    """Group rows that hold all channels by series."""
     values = np.empty((len(table.codes), len(columns)))
     for index, (column, name) in enumerate(zip(columns, names, strict=True)):
         values[:, index] = _numbers(column, name, table, faults)
@@ -149,13 +149,13 @@ def pivot(
     missing: Sequence[float],
     errors: np.ndarray | None = None,
 ) -> Rows:
-    """Bring single observations together: one row for each series and time, sorted by time."""
+    """Pivot single observations: one row for each series and time, sorted by time."""
     order = stable_order(channels)
     order = order[np.argsort(table.times.order[order], kind="stable")]
     order = order[stable_order(table.codes[order])]
     codes, times, channels = table.codes[order], table.times.order[order], channels[order]
     cells = cells[order]
-    cells[is_missing(cells, missing)] = np.nan  # before cells of one moment are merged
+    cells[is_missing(cells, missing)] = np.nan  # before cells of equal time are merged
     new_row = np.ones(len(codes), dtype=bool)
     new_row[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
     new_cell = new_row.copy()
@@ -207,17 +207,17 @@ def _pivot_columns(
     numbered = range(len(names))
     try:
         order = sorted(numbered, key=lambda k: names[k])
-    except TypeError:  # names of several kinds have no order of their own
+    except TypeError:  # names of several types cannot be compared
         order = sorted(numbered, key=lambda k: str(names[k]))
     place, labels, errors = np.argsort(order), [names[k] for k in order], None
     if error is not None:
-        own = _errors_by_channel(error, [value])[value]
-        errors = _numbers(column_of(df, own), own, table, faults)
+        name = _errors_by_channel(error, [value])[value]
+        errors = _numbers(column_of(df, name), name, table, faults)
     return pivot(table, place[channels], cells, labels, faults, duplicates, missing, errors)
 
 
 def error_columns(error: str | Mapping[str, str] | None) -> list[str]:
-    """Columns of errors that `from_long` is told of."""
+    """Columns of errors that the argument `error` of `from_long` names."""
     if error is None or isinstance(error, str):
         return [] if error is None else [error]
     return list(error.values())
@@ -226,12 +226,12 @@ def error_columns(error: str | Mapping[str, str] | None) -> list[str]:
 def value_columns(
     table: str, known: Sequence[str], used: Sequence[str], values: str | Sequence[str] | None
 ) -> list[str]:
-    """Columns of the channels of a `table`, which has the `known` ones: by default all not `used`.
+    """Columns of the channels: `values`, or by default all `known` ones that are not `used`.
 
     Raises
     ------
     ValueError
-        If it lacks a column of either.
+        If the `table` lacks a column of `values` or `used`.
     """
     if isinstance(values, str):
         values = [values]
@@ -269,7 +269,7 @@ def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndar
 
 def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Faults) -> pd.DataFrame:
     row = np.empty(len(table.ids), dtype=np.int64)
-    row[table.codes] = np.arange(len(table.codes))  # any row of each series will do
+    row[table.codes] = np.arange(len(table.codes))  # any row of each series
     columns = {}
     for name in names:
         column = pd.Series(column_of(df, name))

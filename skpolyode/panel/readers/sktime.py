@@ -47,7 +47,7 @@ def rows_from_sktime(
 
 
 def refuse_swapped_levels(index: pd.MultiIndex, name: str) -> None:
-    """Raise a ValueError if another level than the last one holds the times, by types or names."""
+    """Raise a ValueError if types or names show that the last level does not hold the times."""
     dated = list(map(_are_dated, index.levels))
     if not any(dated) and is_id_name(index.names[-1]):
         dated = list(map(is_time_name, index.names))
