@@ -247,8 +247,10 @@ def test_member_is_weighed_followed_and_saved(tmp_path):
     rng = np.random.default_rng(0)
     series = [(np.arange(14.0), a + 0.5 * rng.normal(size=14)) for a in rng.normal(size=24)]
     before, asked = small().fit(series), [15.0, 20.0]
+    before.forecast(series, asked)  # learns its members
     with members(mean=PAGE.MeanSoFar, **MEMBERS):  # in front of all others
         model = small().fit(series)
+        model.forecast(series, asked)
         before.save(tmp_path / "before")
         again = skpolyode.load(tmp_path / "before")  # no member takes another's weights
         expected = before.forecast(series, asked).values

@@ -49,7 +49,8 @@ class Bounds:
 
     A forecast stays within the union of three ranges: that of training, that of its series so far,
     and the last value plus or minus the largest change over such a lead in training. A steady trend
-    from the first observation to the last, not a jump, may go on for as long as it did.
+    from the first observation to the last, not a jump, may go on for as long as it did, at up to
+    1.5 times its rate.
 
     Parameters
     ----------

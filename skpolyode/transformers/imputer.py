@@ -126,11 +126,11 @@ class PanelImputer(PathTransformer):
                 self.refinement_ = learn_refinement(known, lambda x: model.interpolate(x).values)
 
     def _credible(self, panel: Panel) -> np.ndarray:
-        """Values (n_obs, D) of a panel, with NaN in place of outliers."""
+        """Values (n_obs, D) of a panel, with NaN where a cell counts as not observed."""
         limits = self.transformer_.limits_
         if limits is None:
             return panel.values
-        return np.where(limits.judge(panel.values, panel.errors).faulty, np.nan, panel.values)
+        return np.where(limits.judge(panel.values, panel.errors).hidden, np.nan, panel.values)
 
     def _refined(self, path: Panel, panel: Panel, rows: Any) -> Panel:
         """The path, corrected between the first and the last row of each series.
