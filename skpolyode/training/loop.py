@@ -22,7 +22,7 @@ from skpolyode.training.report import ALL_EPOCHS, INFINITE, INTERRUPTED, SETTLED
 from skpolyode.training.schedule import Cycle, is_surely_larger
 from skpolyode.training.task import Task, Turn
 
-_ERROR, _LOSS = "validation_error", "training_loss"
+_ERROR, _AHEAD, _LOSS = "validation_error", "error_ahead", "training_loss"
 SETTLING = 4  # epochs at least after a turn
 
 
@@ -159,7 +159,7 @@ class _Run:
         self.best = weights_of(module)
         self.best_error, self.best_score, self.best_epoch = float("inf"), float("inf"), 0
         self.best_series: torch.Tensor | None = None
-        self.epochs_since_best = 0
+        self.epochs_since_best = self.validated = 0
         self.share = 1.0  # of the learning rate
         self.cycle = Cycle(trainer.max_epochs, watches=trainer.patience is not None)
         if trainer.turn is not None:
@@ -201,7 +201,16 @@ class _Run:
         self.best_series, self.best_score = self.task.series_errors, self._score(self.best_error)
 
     def _validate(self, epoch: int, start: float) -> None:
-        """Prepare the epoch, and validate the average of the weights before it."""
+        """Prepare the epoch, and validate the average of the weights before it.
+
+        Epochs that are not due go on with the states and the error of the one before.
+        """
+        if epoch and not self.cycle.is_due(epoch, self.validated):
+            kept = {name: x for name, x in self.history[-1].items() if name in (_ERROR, _AHEAD)}
+            seconds = time.perf_counter() - start
+            self.history.append({"epoch": epoch} | kept | {"seconds": seconds})
+            return
+        last, self.validated = self.validated, epoch
         with applied(self.average.weights, self.module):
             error = self.task.refresh(self.cycle.place(epoch) / self.trainer.max_epochs)
         for weights in (self.module.state_dict(), self.average.weights):
@@ -210,7 +219,7 @@ class _Run:
         seconds = time.perf_counter() - start
         self.history.append({"epoch": epoch, _ERROR: error, "seconds": seconds})
         if self.task.error_ahead is not None:
-            self.history[-1]["error_ahead"] = self.task.error_ahead
+            self.history[-1][_AHEAD] = self.task.error_ahead
         if self.task.is_preliminary:
             return
         score = self._score(error)
@@ -218,7 +227,7 @@ class _Run:
         if score < self.best_score:
             self._keep(epoch)
         elif is_surely_larger(self.task.series_errors, self.best_series):
-            self.epochs_since_best += 1
+            self.epochs_since_best += epoch - last
             self._slow_down()
 
     def _score(self, error: float) -> float:

@@ -63,6 +63,15 @@ def test_tasks_learn_how_far_training_is():
     assert told == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
+def test_epochs_without_validation_repeat_the_error_before():
+    report, task, _ = train(max_epochs=24)
+    assert [entry["epoch"] for entry in report.history] == list(range(25))
+    assert len(task.weights) == 1 + 12 + 6  # at the start, and in both halves
+    errors = [entry["validation_error"] for entry in report.history]
+    assert errors[13:24:2] == errors[12:23:2]
+    assert len(set(errors[12::2])) == 7
+
+
 def test_what_a_task_has_found_is_in_the_model_and_in_the_average_at_once():
     line = Line()
     line.register_buffer("noise", torch.zeros(1))

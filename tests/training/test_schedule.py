@@ -71,3 +71,20 @@ def test_the_rate_of_a_shortened_cycle_falls_to_nothing():
     assert shares[5 * 50] == pytest.approx(one_cycle(6 * 50, 24 * 50)), "it goes on from there"
     assert shares[-1] < 1e-3
     assert [cycle.is_over(epoch) for epoch in (9, 10)] == [False, True]
+
+
+@pytest.mark.parametrize("n_epochs", [4, 11, 24, 41])
+def test_in_the_second_half_every_second_epoch_is_validated(n_epochs):
+    cycle, due = Cycle(n_epochs), [0]
+    for epoch in range(1, n_epochs + 1):
+        if cycle.is_due(epoch, due[-1]):
+            due.append(epoch)
+    start = max(n_epochs // 2, 10)
+    assert due[: start + 1] == list(range(min(start, n_epochs) + 1))
+    assert set(np.diff(due[start:-1])) <= {2}
+    assert due[-1] == n_epochs
+
+
+def test_of_a_shortened_cycle_every_epoch_is_validated():
+    cycle = cycle_of(SETTLED)
+    assert all(cycle.is_due(epoch, epoch - 1) for epoch in range(1, 11))
