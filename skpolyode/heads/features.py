@@ -71,7 +71,7 @@ def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
     if has_minirocket():
         return make_pipeline(resampler, MiniRocket(random_state=seed))
     warnings.warn(
-        "MiniRocket needs numba and sktime, which are not installed: features='path' are the "
+        "MiniRocket needs numba and sktime, and one is not installed: features='path' are the "
         "values of the path themselves, with the head of features='coefficients'. Install "
         "skpolyode[classify], or choose other features.",
         stacklevel=4,  # whoever called `fit`

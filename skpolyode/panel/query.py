@@ -17,9 +17,7 @@ from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.timeaxis import TimeBlock, Times, as_timedelta, join_times, read_times
 
-_DURATIONS = (
-    '; forecast, reconstruct and interpolate count durations with relative_to="end" or "start"'
-)
+_DURATIONS = '; to count durations, pass relative_to="end" or "start"'
 
 
 def query_times(

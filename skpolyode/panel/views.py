@@ -31,7 +31,7 @@ class OneAxis(tuple):
         return super().__getitem__(key)
 
 
-_SHORT = pd.Timedelta("1min")  # panels of a longer duration show their ends in whole seconds
+_MINUTE = len("2026-01-01 00:00")  # ends in different minutes are shown in whole seconds
 _FRACTION = re.compile(r"\.\d+")
 
 
@@ -46,7 +46,7 @@ def one_line(panel: Any) -> str:
         if panel.is_datetime:
             ends = int(np.argmin(times.order)), int(np.argmax(times.order))
             first, last = map(times.format, ends)
-            if pd.Timestamp(last) - pd.Timestamp(first) > _SHORT:
+            if first[:_MINUTE] != last[:_MINUTE]:
                 first, last = (_FRACTION.sub("", text) for text in (first, last))
         else:
             first, last = (times.axis.format(t, 6) for t in (panel.times.min(), panel.times.max()))

@@ -113,6 +113,7 @@ class ForecastDisplay:
         X: Any,
         times: Any = None,
         *,
+        relative_to: str | None = None,
         cutoff: Any = None,
         coverage: float | Sequence[float] = 0.9,
         n_paths: int = 0,
@@ -136,6 +137,9 @@ class ForecastDisplay:
             Times to forecast, in the units and of the type of the series' times. They lie on a
             curve that is drawn through an even grid up to the last of them. None: up to the last
             observation after the cutoff or, if there is none, over a third of the known duration.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from: the first or the last known observation of the series; they are
+            then durations. None: absolute times.
         cutoff : float, datetime or None, default=None
             Last time that the forecast may use; later observations are only drawn. A float strictly
             between 0 and 1 is a share of the duration of the series. None: the whole series is
@@ -187,7 +191,7 @@ class ForecastDisplay:
         past, future = _split(observed_part(panel.since_start()), cutoff)
         (start, end), query = past.times[[0, -1]], np.empty(0)
         if times is not None:
-            query = query_times(past, times)[0]
+            query = query_times(past, times, relative_to)[0]
             last = query.max()
         elif len(future.times):
             last = future.times[-1]

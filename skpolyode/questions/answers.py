@@ -33,8 +33,8 @@ _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
 _N_SAMPLES, _N_SCORES = 500, 41
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
 _EMPTY = (
-    "after its end or at it ({} such windows), which leaves it empty: without `end` it is the last "
-    "observation."
+    "after its end or at it ({} such windows): exchange the two, or leave out `end`, which is then "
+    "the last observation."
 )
 _BEFORE = (
     "before its first observation ({} such windows), where no path is known: "

@@ -23,14 +23,17 @@ from skpolyode.streams.rows import AS_WAS, check_new, new_rows, read_rows
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
 
-# Faults and their lines in an error message; {} stands for the last time that is not kept.
+# Faults and their lines in an error message, with the last time that is not kept.
 _BEYOND = (
     FaultKind("times before what is kept", f"make the stream with a larger keep{AS_WAS}"),
-    "only what comes after {} is kept",
+    "only what comes after {end} is kept",
 )
 _NOT_THERE = (
-    FaultKind("observations that are not there", f"add them by insert{AS_WAS}"),
-    "it has no such observation at this time",
+    FaultKind(
+        "observations that are not there",
+        f"leave these channels out (NaN, or a dict of the others), or add them by insert{AS_WAS}",
+    ),
+    "{channels} not observed then",
 )
 _THERE = (
     FaultKind("values that are known already", f"replace them by correct{AS_WAS}"),
@@ -312,10 +315,13 @@ class Revisable:
             beyond = new.times <= before._clock.last[s]
             for (kind, what), rows_of in ((_BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
 
-                def line(row: int, s: int = s, new: Kept = new, what: str = what) -> str:
+                def line(
+                    row: int, s: int = s, new: Kept = new, what: str = what, wrong: Any = wrong
+                ) -> str:
                     moments = new.times[row], before._clock.last[s]
                     at, end = (panel.rows.format_from(s, moment) for moment in moments)
-                    return f"{faults.series(s)}, time {at}: {what.format(end)}"
+                    names = ", ".join(np.array(panel.channel_names)[wrong[row]])
+                    return f"{faults.series(s)}, time {at}: {what.format(end=end, channels=names)}"
 
                 faults.add_each(kind, np.flatnonzero(rows_of), line)
         faults.raise_if_any()

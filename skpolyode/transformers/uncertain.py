@@ -97,6 +97,7 @@ class UncertainTransformer(NeuralTransformer):
     def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of `interpolate`, at any times, also after the last observation.
 
+        It has to be learned; see `learn_std`.
         After the last observation it is that of the model alone, ``forecast(..., combine=False)``.
         For the combined forecast use `forecast_interval`. `forecast_std` of a stream returns the
         same values.
@@ -139,6 +140,7 @@ class UncertainTransformer(NeuralTransformer):
     def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of `reconstruct`, read from a second memory.
 
+        It has to be learned; see `learn_std`.
         This memory, with the polynomials, the measure and the window of the first, follows the
         standard deviation along the path: that of `interpolate_std`, combined with the error of the
         reconstruction from coefficients. Its coefficients are a fixed-length summary of the

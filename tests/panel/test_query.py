@@ -140,7 +140,7 @@ def test_words_are_no_moments(word):
             "2024-10-27 02:30:00 is no moment or two in Europe/Berlin.*'[+]01:00'",
         ),
         (["2024-01-01", "2024-03-31 02:30"], "2024-03-31 02:30:00 is no moment or two"),
-        ("90min", "times: text must be dates .* got '90min'; forecast.*relative_to=\"end\""),
+        ("90min", "times: text must be dates .* got '90min'; .*relative_to=\"end\""),
         (["01/02/2024"], "times: text must be dates and times such as '2026-01-02 05:00'"),
         (["2024-01-02", "2024-01-02T05:00+01:00"], "all or none with a UTC offset"),
         (["2024-01-02", 5.0], "text must be dates and times"),
@@ -205,7 +205,7 @@ def test_there_are_two_ends():
 
 
 def test_timedeltas_are_told_where_they_are_read():
-    with pytest.raises(TypeError, match='durations with relative_to="end" or "start"'):
+    with pytest.raises(TypeError, match='durations, pass relative_to="end" or "start"'):
         query_times(DATED, pd.Timedelta("1h"))
     assert query_times(DATED, pd.Timedelta("12h"), relative_to="end")[0].tolist() == [19724.5] * 2
 

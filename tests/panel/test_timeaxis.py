@@ -170,6 +170,12 @@ def test_long_tables_keep_datetimes():
     assert repr(panel).endswith("times 2024-01-01 00:00:00 to 2024-01-03 00:00:00)")
 
 
+def test_a_panel_of_the_far_future_is_shown():
+    """As of seconds that are read as hours."""
+    panel = Panel.from_series([([1.7e9, 1.8e9], [1.0, 2.0])], time_unit="h")
+    assert repr(panel).endswith("times 195905-01-30 08:00:00 to 207313-01-10 00:00:00)")
+
+
 def test_missing_times_pass_through_the_axis():
     axis = TimeAxis("s")
     assert pd.isna(axis.to_user(np.array([np.nan])))[0]

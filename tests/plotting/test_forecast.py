@@ -92,6 +92,12 @@ def test_a_curve_goes_through_the_forecasts_at_the_times_asked(
     assert_same_but_for_rounding(y[np.searchsorted(x, asked)], expected)
 
 
+def test_times_may_count_from_the_end(forecaster: PolyODEForecaster) -> None:
+    X = oscillators(24)
+    end = draw(forecaster, X, [1.5], series=5, relative_to="end")
+    np.testing.assert_allclose(end.times, draw(forecaster, X, [X[5][0][-1] + 1.5], series=5).times)
+
+
 def test_bands_are_the_quantiles_of_the_forecaster(forecaster: PolyODEForecaster) -> None:
     X = oscillators(24)
     display = draw(forecaster, X, [6.0], series=5, coverage=[0.5, 0.8], grid_resolution=3)

@@ -148,10 +148,10 @@ def test_alone_and_in_batch_dated_and_saved_alike(model, tmp_path):
 
 def test_empty_windows_and_early_ones_are_named(model):
     with pytest.raises(
-        ValueError, match=r"start of the window of series 0.* after its end.* empty"
+        ValueError, match=r"start of the window of series 0.* after its end.* exchange"
     ):
         model.average(SERIES, 3.0, 3.0)
-    with pytest.raises(ValueError, match=r"after its end .* it is the last"):
+    with pytest.raises(ValueError, match=r"after its end .* is then the last"):
         model.average(SERIES, 1.0, 0.0, "end")
     with pytest.raises(ValueError, match=r"window of series 0.* before its first observation"):
         model.integral(SERIES, -1.0, 2.0)

@@ -100,10 +100,10 @@ def test_values_that_are_there_or_not_are_named_and_nothing_changes():
     before = snapshot(stream)
     for act, match in [
         (lambda: stream.insert(0, 1.0, [5.0, 1.0]), r"time 1: it has a value.*by correct"),
-        (lambda: stream.correct(0, 1.0, [np.nan, 1.0]), r"time 1: it has no such.*by insert"),
-        (lambda: stream.correct(0, 1.5, [1.0, 1.0]), r"time 1\.5: it has no such"),
-        (lambda: stream.retract(0, 1.5), r"retract: series 0.*time 1\.5: it has no such"),
-        (lambda: stream.retract(0, 1.0, "x1"), r"time 1: it has no such"),
+        (lambda: stream.correct(0, 1.0, [np.nan, 1.0]), "time 1: x1 not observed.*by insert"),
+        (lambda: stream.correct(0, 1.5, [1.0, 1.0]), r"time 1\.5: x0, x1 not observed then"),
+        (lambda: stream.retract(0, 1.5), r"retract: series 0.*time 1\.5: x0, x1 not observed"),
+        (lambda: stream.retract(0, 1.0, "x1"), "time 1: x1 not observed then"),
         (lambda: stream.retract(0, 1.0, "x7"), r"no channel 'x7'"),
         (lambda: stream.insert(0, np.inf, [1.0, 1.0]), r"inf"),
         (lambda: stream.retract(3, 1.0), r"from 0 to 0"),
