@@ -147,7 +147,8 @@ def ahead() -> tuple[str, str]:
         cells = dropdowns("paper_through_time")[
             f"Forecasts from time 5: {setting.dataset}, {setting.rate}"
         ]
-        errors = {row: float(cells[row, "up to 5"]) for row, name in cells if name == "up to 5"}
+        column = {row: cell for (row, name), cell in cells.items() if name == "up to 5"}
+        errors = {row: float(first_number(cell)) for row, cell in column.items()}
         rivals = [row for row in ("GRUODEBayes", "ODERNN") if row in errors]
         other = min(rivals, key=errors.__getitem__)
         own = errors["PolyODE"]

@@ -89,7 +89,7 @@ TABLES = {
     ),
     "paper_through_time": Table(
         "paper.through_time",
-        full="--jobs 1 --seeds 1",
+        full="--jobs 1 --seeds 3",
         quick="--quick --rows 'last value' --output {folder}",
     ),
     "paper_hyperparameters": Table("paper.hyperparameters"),
