@@ -321,16 +321,17 @@ register_as(LateCalibration, lambda late: late.learned)
 
 def stack_forecasts(state: FitState) -> None:
     """Give the embedder its weights and errors, which are learned when forecasts are asked for."""
-    model, judged = state.embedder, state.trained if state.judging is None else state.judging
-    unit, rng = model.units.time_scale, np.random.RandomState(state.random_state.randint(2**31 - 1))
-    both = Late(lambda: learn_stacking(model, state.trained, state.judging, rng))
-    state.embedder = replace(
-        model,
-        stacking=Late(lambda: both.learned[0]),
-        calibration=LateCalibration(lambda: calibrate(both.learned[1], unit)),
-        path_calibration=late_paths(model, judged, state.random_state),
-    )
-    state.report.decisions.append(Late(lambda: _decision(both.learned[0], unit, len(judged))))
+    model, parts = state.embedder, (state.trained, state.judging)
+    judged = state.trained if state.judging is None else state.judging
+    unit, n_series = model.units.time_scale, len(judged)
+    rng = np.random.RandomState(state.random_state.randint(2**31 - 1))
+    both = Late(lambda: learn_stacking(model, *parts, rng))
+    stacking = Late(lambda: both.learned[0])
+    calibration = LateCalibration(lambda: calibrate(both.learned[1], unit))
+    paths = late_paths(model, judged, state.random_state)
+    known = {"stacking": stacking, "calibration": calibration, "path_calibration": paths}
+    state.embedder = replace(model, **known)
+    state.report.decisions.append(Late(lambda: _decision(stacking, unit, n_series)))
 
 
 def _decision(stacking: StackedForecast, unit: float, n_series: int) -> Decision:
