@@ -25,7 +25,7 @@ from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.codes import warn_of_codes
-from skpolyode.panel.outliers import CellLimits, doubts_are_told, within_limits
+from skpolyode.panel.outliers import CellLimits, quiet_about_doubts, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import (
@@ -182,7 +182,7 @@ def retrain(trained: Trained, panel: Panel, n_epochs: int) -> NeuralTransformer:
     old = trained.transformer
     transformer, rate = copy.copy(old), old.learning_rate_init / 4
     transformer.set_params(warm_start=True, max_epochs=n_epochs, learning_rate_init=rate)
-    with doubts_are_told():  # forecasts warn of doubtful values
+    with quiet_about_doubts():  # forecasts warn of doubtful values
         _train(transformer, _by_position(panel))
     return transformer.set_params(**old.get_params(deep=False))
 

@@ -151,7 +151,7 @@ def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @contextmanager
-def doubts_are_told() -> Iterator[None]:
+def quiet_about_doubts() -> Iterator[None]:
     """Silence warnings of doubtful cells, which the caller issues."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", f"(?s).*{re.escape(DOUBTFUL.remedy)}")
