@@ -148,17 +148,21 @@ class FitReport:
         )
         return "\n".join(line.rstrip() for line in padded)
 
+    def _so_far(self) -> list[Decision]:
+        """Decisions without those that would have to be computed first."""
+        return [decision for decision in self.decisions if getattr(decision, "is_learned", True)]
+
     def __repr__(self) -> str:
-        return f"FitReport({[decision.stage for decision in self.decisions]})"
+        return f"FitReport({[decision.stage for decision in self._so_far()]})"
 
     def to_html(self) -> str:
-        """The table for notebooks.
+        """The table for notebooks, without decisions that would have to be computed first.
 
         Returns
         -------
         str
         """
-        frame = self.to_frame()
+        frame = FitReport(self._so_far()).to_frame()
         lines = [("th", frame.columns), *(("td", row) for row in frame.to_numpy().tolist())]
         rows = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) for tag, cells in lines)
         table = "".join(f"<tr>{row}</tr>" for row in rows)

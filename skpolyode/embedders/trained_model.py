@@ -100,6 +100,11 @@ class Late:
                 self._learn = None
         return self._learned
 
+    @property
+    def is_learned(self) -> bool:
+        """Whether it has been learned."""
+        return self._learn is None
+
     def __getattr__(self, name: str) -> Any:
         """As of what has been learned."""
         if name.startswith("_"):  # a copy asks before there is anything

@@ -112,6 +112,16 @@ def test_report_is_shown_in_notebooks_and_saved(fitted, tmp_path):
     assert str(again.fit_report_) == str(fitted.fit_report_)
 
 
+def test_a_notebook_shows_what_is_known_and_waits_for_nothing():
+    model = small().fit(SERIES)
+    assert "forecasts combine" not in model._repr_mimebundle_()["text/html"]
+    assert not model.embedder_.stacking.is_learned
+    model.forecast(SERIES, [9.0])
+    assert model.embedder_.stacking.is_learned
+    assert "forecasts combine" in str(model.fit_report_)
+    assert "forecasts combine" in model._repr_mimebundle_()["text/html"]
+
+
 def test_other_transformers_report_as_well():
     assert HiPPOTransformer().fit(SERIES).fit_report_["window"].figures
     report = ODERNNTransformer(hidden_size=4, max_epochs=1, random_state=0).fit(SERIES).fit_report_
