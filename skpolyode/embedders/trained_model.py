@@ -93,11 +93,11 @@ class Late:
     @property
     def learned(self) -> Any:
         """What has been learned."""
-        with Late._lock:
-            if self._learn is not None:
-                with one_thread():  # as in a fit
+        if self._learn is not None:
+            with Late._lock, one_thread():  # one thread, as in a fit
+                if self._learn is not None:
                     self._learned = self._learn()
-                self._learn = None
+                    self._learn = None  # last: other threads read without the lock
         return self._learned
 
     @property

@@ -119,7 +119,9 @@ class Answers(NamedTuple):
         for name, column in columns.items():
             getattr(self, name)[where] = column
 
-    def half_widths(self, calibration: Calibration, paths: Any, level: float) -> np.ndarray:
+    def half_widths(
+        self, calibration: Calibration, paths: PathCalibration, level: float
+    ) -> np.ndarray:
         """Half widths (Q, D) of intervals at a level, in standard deviations of the channels.
 
         Parameters
@@ -279,7 +281,7 @@ def answers_at(
     panel: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
-    paths: Any,
+    paths: PathCalibration,
     *,
     path_at_rows: bool = True,
     structural: Structural | None = None,

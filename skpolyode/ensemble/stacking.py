@@ -327,10 +327,9 @@ def stack_forecasts(state: FitState) -> None:
     rng = np.random.RandomState(state.random_state.randint(2**31 - 1))
     both = Late(lambda: learn_stacking(model, *parts, rng))
     stacking = Late(lambda: both.learned[0])
-    calibration = LateCalibration(lambda: calibrate(both.learned[1], unit))
+    errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
     paths = late_paths(model, judged, state.random_state)
-    known = {"stacking": stacking, "calibration": calibration, "path_calibration": paths}
-    state.embedder = replace(model, **known)
+    state.embedder = replace(model, stacking=stacking, calibration=errors, path_calibration=paths)
     state.report.decisions.append(Late(lambda: _decision(stacking, unit, n_series)))
 
 

@@ -28,11 +28,7 @@ from skpolyode.panel.codes import warn_of_codes
 from skpolyode.panel.outliers import CellLimits, quiet_about_doubts, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.select import (
-    drop_empty,
-    observed_series,
-    series_of_rows,
-)
+from skpolyode.panel.select import drop_empty, observed_series, series_of_rows
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer

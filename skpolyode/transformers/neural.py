@@ -292,9 +292,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer, Training):
         >>> bool((width[::2] == 0).all()), bool((width[1::2] > 0).all())
         (True, True)
         """
-        return self.interval_around(
-            self.interpolate(X, times, relative_to), X, times, coverage, relative_to
-        )
+        path = self.interpolate(X, times, relative_to)
+        return self.interval_around(path, X, times, coverage, relative_to)
 
     def interval_around(
         self,

@@ -346,6 +346,8 @@ class StackForecasts(Stage):
     name: ClassVar[str] = "stacking"
 
     def run(self, state: FitState) -> None:
-        """Set them, as `skpolyode.seams` has it."""
+        """Set them, as `skpolyode.seams` has it, in place of those of an earlier fit."""
+        names = "stacking", "calibration", "path_calibration", "path_errors"
+        state.embedder = replace(state.embedder, **dict.fromkeys(names))
         seams.questions().learn_path_errors(state)
         seams.stack_forecasts(state)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -120,6 +122,15 @@ def test_a_notebook_shows_what_is_known_and_waits_for_nothing():
     assert model.embedder_.stacking.is_learned
     assert "forecasts combine" in str(model.fit_report_)
     assert "forecasts combine" in model._repr_mimebundle_()["text/html"]
+
+
+def test_a_warm_start_keeps_nothing_of_earlier_fits():
+    """What is learned late holds the model and the series of its fit, and not those before."""
+    model = small(warm_start=True).fit(SERIES)
+    earlier = weakref.ref(model.embedder_.model)
+    model.fit(SERIES)
+    gc.collect()
+    assert earlier() is None
 
 
 def test_other_transformers_report_as_well():
