@@ -12,7 +12,7 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window, typical_gap
 from skpolyode.panel.select import observed_part
-from skpolyode.transformers.resolution import auto_step_size, choose_context
+from skpolyode.transformers.polyode import auto_step_size, choose_context
 
 CELLS = st.floats(-1e150, 1e150) | st.just(np.nan)
 

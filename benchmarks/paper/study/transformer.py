@@ -20,7 +20,7 @@ from skpolyode.training.task import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.noise import TrainFilter
-from skpolyode.transformers.resolution import choose_context
+from skpolyode.transformers.polyode import choose_context
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 
