@@ -37,9 +37,11 @@ from skpolyode.transformers.input import (
     check_sizes,
     credible,
 )
-from skpolyode.transformers.known_inputs import warn_of_unknown_inputs
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import local_random_state
+from skpolyode.transformers.neural import (
+    NeuralTransformer,
+    local_random_state,
+    warn_of_unknown_inputs,
+)
 from skpolyode.transformers.stages import FitState, Stage
 
 

@@ -29,8 +29,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import drop_empty, observed_series
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
-from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.estimator import SeriesEstimator
+from skpolyode.transformers.base import SeriesEstimator, SeriesTransformer, check_names
 from skpolyode.transformers.input import (
     align_to_frozen,
     one_each,
@@ -38,8 +37,7 @@ from skpolyode.transformers.input import (
     refuse_missing,
     unchanged_by_errors,
 )
-from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import check_names, local_random_state
+from skpolyode.transformers.neural import NeuralTransformer, local_random_state
 
 # With a few dozen series, the score depends on the split (ArrowHead, 36 series: accuracies of 0.75
 # to 0.89). The split is repeated until MANY_SERIES predictions are tested, but at most this often.

@@ -18,7 +18,7 @@ from skpolyode.heads.folds import Fold, spread_folds
 from skpolyode.heads.risk import AgedClassifier, has_scores
 from skpolyode.heads.weights import fit_parameters
 from skpolyode.saving.objects import register_estimator
-from skpolyode.transformers.parameters import check_names
+from skpolyode.transformers.base import check_names
 
 _FOLDS = 5  # for the temperature of a competing head
 

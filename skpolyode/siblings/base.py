@@ -14,8 +14,8 @@ from skpolyode.dynamics import STEPPERS, integrate
 from skpolyode.models.contract import SequenceModel, Sizes, State
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.siblings.layers import Start
+from skpolyode.transformers.base import COUNT_OR_AUTO
 from skpolyode.transformers.neural import NeuralTransformer
-from skpolyode.transformers.parameters import COUNT_OR_AUTO
 
 
 @dataclass(eq=False, repr=False)

@@ -32,7 +32,7 @@ from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import DrivenCell, SiblingTransformer
 from skpolyode.siblings.layers import draw_normal, hidden_layer
-from skpolyode.transformers.parameters import COUNT
+from skpolyode.transformers.base import COUNT
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump
 _WEIGHT = 1e-4  # weight of that divergence in the loss

@@ -29,7 +29,7 @@ from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.base import COUNT, DURATION, Duration
 
 
 @register_module

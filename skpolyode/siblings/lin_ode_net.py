@@ -32,7 +32,8 @@ from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import draw_normal
-from skpolyode.transformers.parameters import COUNT, layer_sizes
+from skpolyode.transformers.base import COUNT
+from skpolyode.transformers.neural import layer_sizes
 
 
 @register_module

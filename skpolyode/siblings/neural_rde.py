@@ -34,7 +34,7 @@ from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import hidden_layer, observed_inputs, where_observed
 from skpolyode.siblings.log_signature import continued, log_signature, n_words, trivial
-from skpolyode.transformers.parameters import COUNT
+from skpolyode.transformers.base import COUNT
 
 
 @register_module

@@ -30,15 +30,9 @@ from skpolyode.threads import one_thread
 from skpolyode.training import Trainer
 from skpolyode.training.task import Task
 from skpolyode.training.tasks import Minibatches
-from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.base import COUNT, DURATION, POSITIVE, Duration, SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen
-from skpolyode.transformers.parameters import (
-    COUNT,
-    DURATION,
-    POSITIVE,
-    Duration,
-    local_random_state,
-)
+from skpolyode.transformers.neural import local_random_state
 from skpolyode.transformers.stages import default_batch, default_patience
 
 _MOMENTS = 4  # times in each series at which its past is decoded from the features

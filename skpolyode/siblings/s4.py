@@ -40,7 +40,7 @@ from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed
 from skpolyode.siblings.segment import SegmentTask
 from skpolyode.siblings.state_space import DiagonalStateSpace, before_each
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.base import COUNT, DURATION, Duration
 
 _AT_ONCE = 2**20  # most numbers in the states of the observations of one pass
 

@@ -19,7 +19,7 @@ from skpolyode.panel.select import drop_empty, fill_values
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
-from skpolyode.transformers.estimator import SeriesEstimator
+from skpolyode.transformers.base import SeriesEstimator
 from skpolyode.transformers.input import check_sizes
 
 _LARGEST = 1e150  # squares of such values are still numbers

@@ -6,17 +6,24 @@ embedder: one with coefficients can be inverted, a trained model forecasts.
 
 from __future__ import annotations
 
+import datetime
+import inspect
+import os
 from abc import abstractmethod
 from collections.abc import Callable
-from numbers import Integral
+from difflib import get_close_matches
+from functools import wraps
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
 
 from skpolyode import seams
 from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
@@ -25,16 +32,67 @@ from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
 from skpolyode.panel.outliers import CellLimits
+from skpolyode.panel.query import read_leads
+from skpolyode.panel.readers.kinds import column_names
 from skpolyode.panel.select import blank_panel, fill_rows, fill_values
-from skpolyode.saving.objects import register_estimator
-from skpolyode.transformers.embeddings import checked_embeddings, read_back
-from skpolyode.transformers.estimator import SeriesEstimator
+from skpolyode.saving.objects import register_estimator, save
 from skpolyode.transformers.input import fit_series, read_panel
-from skpolyode.transformers.parameters import check_names
-from skpolyode.transformers.questions import AnswersQuestions
 
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+COUNT = Interval(Integral, 1, None, closed="left")
+COUNT_OR_AUTO = [COUNT, StrOptions({"auto"})]
+# As `read_duration` reads it. A timedelta64 comes first: numpy takes it for a whole number.
+Duration = float | str | datetime.timedelta | np.timedelta64
+DURATION = [np.timedelta64, datetime.timedelta, str, POSITIVE]
+
+
+def check_names(init: Callable[..., None]) -> Callable[..., None]:
+    """Decorate `__init__`: errors for unknown parameters name the class and the closest match."""
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        if type(self).__init__ is checked:  # not when a subclass calls it
+            known = list(inspect.signature(checked).parameters)[1:]
+            for name in [name for name in given if name not in known]:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"its parameters are {known}."
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {hint}")
+        init(self, *args, **given)
+
+    return checked
+
+
+class SeriesEstimator(BaseEstimator):
+    """Base of estimators of series; list mixins of scikit-learn before it."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save parameters and fitted attributes in one file without any code.
+
+        Parameters
+        ----------
+        path : str or PathLike
+            Name of the safetensors file, which should end in ``.safetensors``; an existing file is
+            replaced.
+
+        Raises
+        ------
+        TypeError
+            If a parameter or an attribute is of a type that files cannot hold.
+
+        See Also
+        --------
+        skpolyode.load : Load the file.
+        """
+        save(self, path)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
 
 
 def _remembers(transformer: SeriesTransformer) -> bool:
@@ -43,7 +101,7 @@ def _remembers(transformer: SeriesTransformer) -> bool:
     return True
 
 
-class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
+class SeriesTransformer(TransformerMixin, SeriesEstimator):
     """Base of transformers that take ragged series and return one row of features a series.
 
     Subclasses set `embedder_` in `_fit`. To save instances of your own subclass, register it with
@@ -319,6 +377,183 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
         check_is_fitted(self)
         return self._found(X, times, relative_to, self.embedder_.path_values)
 
+    @available_if(lambda transformer: transformer.has_path)
+    def average(
+        self,
+        X: Any,
+        start: Any = None,
+        end: Any = None,
+        relative_to: str | None = None,
+        coverage: float = 0.9,
+    ) -> pd.DataFrame:
+        """Mean in time of each channel over a window, past or future, with an interval.
+
+        Up to the last observation it is the mean of the path of `interpolate`, after it the mean of
+        sampled futures. A window may span both.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        start : scalar, array-like of shape (n_series,) or None, default=None
+            Where the window begins, for all series or for each; in the units and of the type of the
+            series' times. None: at the first observation of the series.
+        end : scalar, array-like of shape (n_series,) or None, default=None
+            Where it ends, likewise. None: at the last observation of the series.
+        relative_to : {"start", "end"} or None, default=None
+            What `start` and `end` count from: the first or the last observation of each series;
+            they are then numbers, or timedeltas for series with datetimes. None: absolute times.
+        coverage : float, default=0.9
+            Probability of the interval.
+
+        Returns
+        -------
+        DataFrame
+            A row for each series and channel, indexed by both; NaN for a series without any
+            observation. In the units of the channel:
+
+            - ``value``: the mean.
+            - ``lower`` and ``upper``: ends of the interval, only for transformers that forecast.
+              Others do not estimate errors, and hold the last value after the last observation.
+
+            The interval is that of the mean of the signal, without the noise of single
+            observations.
+
+        See Also
+        --------
+        skpolyode.futures.SamplePaths : Means, integrals and totals of futures, sample by sample.
+
+        Raises
+        ------
+        ValueError
+            If a window is empty or begins before the first observation of its series, or the errors
+            of paths or forecasts are not known.
+
+        Examples
+        --------
+        >>> from skpolyode import InterpolationTransformer
+        >>> series = [([0.0, 1.0, 3.0], [2.0, 4.0, 0.0]), ([0.0, 2.0], [1.0, 3.0])]
+        >>> InterpolationTransformer().fit(series).average(series, -1.0, 0.0, "end").round(2)
+                        value
+        series channel
+        0      x0         1.0
+        1      x0         2.5
+        """
+        asked = X, (start, end), relative_to, coverage
+        return seams.questions().integrals(self, *asked, mean=True)
+
+    @available_if(lambda transformer: transformer.has_path)
+    def integral(
+        self,
+        X: Any,
+        start: Any = None,
+        end: Any = None,
+        relative_to: str | None = None,
+        coverage: float = 0.9,
+    ) -> pd.DataFrame:
+        """Integral of each channel over a window, past or future, with an interval.
+
+        Examples are the area under a glucose curve, and the energy of a load.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        start : scalar, array-like of shape (n_series,) or None, default=None
+            As in `average`.
+        end : scalar, array-like of shape (n_series,) or None, default=None
+            As in `average`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `average`.
+        coverage : float, default=0.9
+            As in `average`.
+
+        Returns
+        -------
+        DataFrame
+            As in `average`, in the units of the channel times those of `times` (for datetimes, the
+            panel's `time_unit`).
+
+        Raises
+        ------
+        ValueError
+            As in `average`.
+        """
+        asked = X, (start, end), relative_to, coverage
+        return seams.questions().integrals(self, *asked, mean=False)
+
+    @available_if(lambda transformer: transformer.has_path)
+    def derivative(
+        self, X: Any, times: Any = None, order: int = 1, relative_to: str | None = None
+    ) -> Panel:
+        """Slopes of all channels, or higher derivatives, of the path of `interpolate`.
+
+        They are derivatives of the smooth piece of the path at each time, not finite differences.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `interpolate`.
+        order : int, default=1
+            1 for the slope, 2 for the second derivative; at most 3, for cubic paths.
+        relative_to : {"start", "end"} or None, default=None
+            As in `interpolate`.
+
+        Returns
+        -------
+        Panel
+            In the units of the channel divided by those of `times` (for datetimes, the panel's
+            `time_unit`) to the power of `order`. At a kink, such as an observation, it is the
+            derivative to the right. From the last observation on it is that of the combined
+            forecast; transformers that hold the last value return the slope to the left there, and
+            0 later.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the first observation of its series, or the path has no derivative
+            of this order.
+
+        Examples
+        --------
+        >>> from skpolyode import InterpolationTransformer
+        >>> series = [([0.0, 1.0, 3.0], [2.0, 4.0, 0.0])]
+        >>> model = InterpolationTransformer().fit(series)
+        >>> model.derivative(series, [0.5, 1.0, 3.0]).values.ravel().round(6).tolist()
+        [2.0, -2.0, -2.0]
+        """
+        return seams.questions().slopes(self, X, times, order, relative_to)
+
+    @available_if(lambda transformer: hasattr(transformer, "sample_paths"))
+    def derivative_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Standard deviation of the slopes of `derivative`.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `interpolate`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `interpolate`.
+
+        Returns
+        -------
+        Panel
+            In the units of `derivative`. Between observations it follows from path errors at hidden
+            rows, which `fit` has learned; from the last observation on the slopes of sampled
+            futures over a typical gap add to it.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the first observation of its series, or the errors of paths or
+            forecasts are not known.
+        """
+        return seams.questions().slope_stds(self, X, times, relative_to)
+
     @available_if(lambda transformer: transformer.has_stream)
     def stream(self, X: Any = 1, static: Any = None, keep: Any = None) -> SeriesStream:
         """Follow series as observations come in, in constant memory.
@@ -398,3 +633,42 @@ class SeriesTransformer(AnswersQuestions, TransformerMixin, SeriesEstimator):
     def _report_as_html(self) -> str:
         """What `fit` decided, beneath scikit-learn's diagram in notebooks."""
         return self.fit_report_.to_html() if hasattr(self, "fit_report_") else ""
+
+
+def checked_embeddings(transformer: Any, X: Any) -> np.ndarray:
+    """Embeddings (n_series, n_features), with the columns in the order of `transform`."""
+    Z = check_array(X, dtype=np.float64, input_name="X")
+    found, wanted = column_names(X), list(transformer.get_feature_names_out())
+    if Z.shape[1] != len(wanted):
+        raise ValueError(
+            f"X has {Z.shape[1]} features, but {type(transformer).__name__} embeds in "
+            f"{len(wanted)}: pass what transform returned."
+        )
+    if found == wanted or not all(isinstance(name, str) for name in found) or not found:
+        return Z
+    if missing := [name for name in wanted if name not in found]:
+        unknown = [name for name in found if name not in wanted]
+        raise ValueError(
+            f"X lacks the features {missing[:3]} ({len(missing)} such features), and has "
+            f"{unknown[:3]}: the feature names should match those of get_feature_names_out(); "
+            "pass what transform returned, or an array."
+        )
+    return Z[:, [found.index(name) for name in wanted]]
+
+
+def read_back(
+    transformer: Any, X: Any, Z: np.ndarray, times: Any, past: MemoryReadout
+) -> np.ndarray | Panel:
+    """Series from features `Z`, which start with the coefficients; see `inverse_transform`.
+
+    The index of the frame `X` becomes their ids, if it is unique.
+    """
+    times = None if times is None else read_leads(times, transformer.time_unit_).counts
+    ages = past.ages_at(times, transformer.array_shape_)
+    values = past.read_features(Z, transformer.n_channels_in_, ages)
+    if transformer.array_shape_ is None:
+        order, names = np.argsort(-ages, kind="stable"), transformer.channel_names_
+        ids = X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
+        cells = {"array": values[:, order], "times": -ages[order]}
+        return Panel.from_array(**cells, channel_names=names, ids=ids)
+    return values[:, :, 0] if len(transformer.array_shape_) == 1 else values

@@ -9,8 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from skpolyode.embedders import PathEmbedder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
-from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 

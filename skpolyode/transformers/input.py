@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpolyode.embedders.inputs import with_inputs
@@ -31,7 +33,6 @@ from skpolyode.panel.selection import align_to_fit, refuse_reordered
 from skpolyode.panel.timeaxis import TimeAxis
 from skpolyode.panel.units import LARGEST, ChannelScaler
 from skpolyode.threads import learning
-from skpolyode.transformers.parameters import check_parameters
 
 # Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.
 _FREE_COEFFICIENTS = 256  # allowed for series of any length
@@ -53,7 +54,7 @@ def fit_series(
     Pipelines pass `y`; only its order is checked. Each of the `entries`, such as groups, has one
     value per series. `settings` are passed to `learn`; `limits` are those of `read_panel`.
     """
-    check_parameters(estimator)
+    _check_parameters(estimator)
     with unchanged_by_errors(estimator), naming_owner(estimator), learning():
         continues = continues_fit(estimator)
         panel = read_panel(estimator, X, reset=not continues, limits=limits)
@@ -76,6 +77,17 @@ def fit_series(
     if interruption:  # the caller, perhaps a search, has to stop as well
         raise KeyboardInterrupt(interruption)
     return estimator
+
+
+def _check_parameters(estimator: BaseEstimator) -> None:
+    """Check parameters by their constraints, with a clearer error for a `torch.device`."""
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, torch.device):
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {type(estimator).__name__} is a "
+                f"{type(value).__name__}; pass its name, {name}={str(value)!r}."
+            )
+    estimator._validate_params()
 
 
 def _check_coefficients(estimator: Any, known: Panel) -> None:

@@ -9,8 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.paths import KINDS
 from skpolyode.panel import Panel
-from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
 
 
 class InterpolationTransformer(SeriesTransformer):

@@ -9,8 +9,7 @@ from sklearn.utils._param_validation import Interval
 
 from skpolyode.embedders import LeastSquaresEmbedder
 from skpolyode.panel import Panel
-from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
+from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
 
 
 class LegendreFitTransformer(SeriesTransformer):

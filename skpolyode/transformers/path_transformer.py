@@ -14,8 +14,7 @@ from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel
 from skpolyode.panel.select import drop_empty
 from skpolyode.panel.selection import refuse_reordered
-from skpolyode.transformers.base import SeriesTransformer
-from skpolyode.transformers.estimator import SeriesEstimator
+from skpolyode.transformers.base import SeriesEstimator, SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen, read_panel, unchanged_by_errors
 from skpolyode.transformers.polyode import PolyODETransformer
 

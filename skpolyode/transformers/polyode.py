@@ -31,17 +31,15 @@ from skpolyode.panel.durations import choose_window, read_duration, read_memory,
 from skpolyode.panel.select import drop_empty
 from skpolyode.threads import learning
 from skpolyode.training.tasks import PolyODETask
-from skpolyode.transformers.embeddings import checked_embeddings, read_back
+from skpolyode.transformers.base import COUNT, DURATION, Duration, checked_embeddings, read_back
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.neural import LONG_SERIES, NeuralTransformer
-from skpolyode.transformers.noise import TrainFilter, first_gain
-from skpolyode.transformers.parameters import (
-    COUNT,
-    DURATION,
-    Duration,
+from skpolyode.transformers.neural import (
+    LONG_SERIES,
+    NeuralTransformer,
     layer_sizes,
     local_random_state,
 )
+from skpolyode.transformers.noise import TrainFilter, first_gain
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,

@@ -12,9 +12,8 @@ from skpolyode.panel.durations import read_duration
 from skpolyode.panel.query import edge, read_leads, times_since
 from skpolyode.panel.select import fill_values, observed_part
 from skpolyode.saving.objects import register_estimator
-from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 from skpolyode.transformers.path_transformer import PathTransformer
 
 _N_POINTS = 100  # by default

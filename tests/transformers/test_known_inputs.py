@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skpolyode import Inputs, Panel
-from skpolyode.transformers.known_inputs import warn_of_unknown_inputs
+from skpolyode.transformers.neural import warn_of_unknown_inputs
 
 SERIES = [([0.0, 1.0, 2.0], [1.0, 2.0, 3.0])] * 2
 
