@@ -4,9 +4,14 @@ Nothing here knows about polynomials or memories.
 """
 
 from skpolyode.dynamics.field import WalledMLP
-from skpolyode.dynamics.integrate import count_steps, integrate, rollout
-from skpolyode.dynamics.steppers import STEPPERS, Stepper
-from skpolyode.dynamics.steps import NetworkSteps
+from skpolyode.dynamics.integrate import (
+    STEPPERS,
+    NetworkSteps,
+    Stepper,
+    count_steps,
+    integrate,
+    rollout,
+)
 
 __all__ = [
     "STEPPERS",

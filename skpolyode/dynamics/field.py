@@ -74,7 +74,7 @@ class WalledMLP(nn.Module):
     """
 
     by_hand = True
-    """Whether steps use the gradients of `rk_backward`; a fit then takes a fifth less time."""
+    """Whether steps use the gradients of `take_rounds`; a fit then takes a fifth less time."""
 
     def __init__(
         self,

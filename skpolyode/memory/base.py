@@ -1,10 +1,16 @@
-"""The memory as models see it, whatever its measure."""
+"""The memory as models see it, whatever its measure.
+
+It follows piecewise cubic signals as sums of knots. A piecewise cubic is determined by the steps of
+its value and of its first three derivatives at its knots; the memory is linear, so its response to
+the signal is the sum of its responses to the knots
+(:class:`~skpolyode.memory.tables.ResponseTable`).
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from numbers import Integral
 from threading import Lock
 from typing import Any, ClassVar, Self, TypeVar
@@ -13,10 +19,86 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skpolyode.cubic import CubicPath
-from skpolyode.memory.knots import LONGEST_PART, SHORTEST_GAP, path_knots, path_parts
-from skpolyode.memory.tables import ResponseTable, TransitionTable
+from skpolyode.cubic import CubicPath, hermite_derivatives
+from skpolyode.memory.tables import N_ORDERS, ResponseTable, TransitionTable
 from skpolyode.saving.codec import register
+
+# In the units of the model: shorter gaps count as this one. A signal that moves within it changes
+# nothing to 1e-16, and its third derivatives would overflow.
+SHORTEST_GAP = 1e-75
+
+# Pieces whose ages are counted from one moment. Steps of third derivatives grow as 1 / step**3, the
+# responses to them as age**3, and cancel: what remains is 1e-16, times the cube of this.
+LONGEST_PART = 32
+
+
+def path_parts(path: CubicPath, horizon: float) -> tuple[Tensor, Tensor, CubicPath]:
+    """Cut paths, from their ends, into parts of at most `LONGEST_PART` pieces.
+
+    Parts that ended more than `horizon` ago are forgotten, and left out. Parts without a rest come
+    first, in the order of the rows.
+
+    Returns
+    -------
+    row : int64 Tensor of shape (P,)
+        Row that each part belongs to.
+    rest : float64 Tensor of shape (P,)
+        Time between the end of the part and the end of its row.
+    parts : CubicPath
+        The parts, one in each of P rows.
+    """
+    n_parts = (len(path.values) - 2) // LONGEST_PART + 1
+    after = LONGEST_PART * torch.arange(n_parts, device=path.step.device)[:, None]  # pieces
+    kept = (after < path.n_steps) & (after * path.step <= horizon)  # (parts, B)
+    place, row = kept.nonzero(as_tuple=True)
+    last = path.n_steps[row] - after[place, 0]
+    first = (last - LONGEST_PART).clamp(min=0)
+    index = torch.arange(LONGEST_PART + 1, device=row.device)[:, None] + first
+    index = torch.minimum(index, last)  # (LONGEST_PART + 1, P)
+    step = path.step[row]
+    part = CubicPath(path.values[index, row], path.slopes[index, row], step, last - first)
+    return row, after[place, 0] * step, part
+
+
+def path_knots(path: CubicPath, horizon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Knots of a path, as seen from the end of each row.
+
+    Pieces that ended more than `horizon` ago are forgotten and left out; the first remaining piece
+    starts the signal. (If they were kept, the large steps of their third derivatives times the cube
+    of a long age would cancel to nothing but rounding errors.)
+
+    Returns
+    -------
+    row : int64 Tensor of shape (P,)
+        Row that each knot belongs to.
+    age : float64 Tensor of shape (P,)
+        Time between the knot and the end of its row.
+    steps : float64 Tensor of shape (P, D, 4)
+        Steps of the value and of its first three derivatives at the knot.
+    """
+    step = path.step.clamp(min=SHORTEST_GAP)[:, None]
+    y0, y1 = path.values[:-1].double(), path.values[1:].double()
+    d0, d1 = path.slopes[:-1].double(), path.slopes[1:].double()
+    curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)  # (K, B, D)
+
+    index = torch.arange(len(y0), device=step.device)[:, None]
+    age_end = (path.n_steps - 1 - index) * path.step
+    kept = (index < path.n_steps) & (age_end <= horizon)  # (K, B)
+    before = torch.cat([torch.zeros_like(kept[:1]), kept[:-1]])  # the piece before is kept too
+    piece, row = kept.nonzero(as_tuple=True)
+    inner = before[piece, row][:, None]
+    previous = (piece - 1).clamp(min=0)
+    steps = torch.stack(
+        [
+            torch.where(inner, 0.0, y0[piece, row]),
+            torch.where(inner, 0.0, d0[piece, row]),
+            curve_start[piece, row] - torch.where(inner, curve_end[previous, row], 0.0),
+            jerk[piece, row] - torch.where(inner, jerk[previous, row], 0.0),
+        ],
+        dim=-1,
+    )
+    return row, (age_end + path.step)[piece, row], steps
+
 
 _MANY = 16  # channels, above which one linear map for all of them is cheaper
 _TABLES = Lock()  # threads that need the same tables wait for the first of them
@@ -314,3 +396,89 @@ class Memory(ABC):
         """
         basis = self.basis(age, elapsed[:, None].expand(age.shape)).to(c.dtype)
         return basis @ c.mT
+
+
+class InvariantMemory(Memory):
+    r"""Memory that weighs the past by age alone, exact over any gap.
+
+    It moves along with time: ``dc/dt = (A c + B f) / unit`` with constant matrices.
+
+    A subclass is a pair of matrices and its polynomials, both in a unit of time of the measure.
+
+    Parameters
+    ----------
+    n_coefficients : int
+        Number of coefficients of a channel.
+    window : float
+        Length of the remembered past, in the units of the gaps and ages given later.
+    dtype : torch.dtype, default=torch.float64
+        Type of the coefficients.
+    device : str, default="cpu"
+        Where the tables live.
+    """
+
+    units_per_window = 1.0  # length of a window in the measure's unit of time
+    response_spacing: float | None = None  # of the grid in these units; None suits Legendre
+
+    def __init__(
+        self,
+        n_coefficients: int,
+        window: float,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(n_coefficients, float(window), dtype=dtype, device=device)
+        self.unit = window / self.units_per_window
+        units = [self.unit**q for q in range(N_ORDERS)]  # of the steps of q-th derivatives
+        self._units = torch.tensor(units, dtype=torch.float64, device=device)
+
+    @property
+    def horizon(self) -> float:
+        """Age beyond which a knot is forgotten to 1e-16."""
+        return self.responses.horizon * self.unit
+
+    @staticmethod
+    @abstractmethod
+    def matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
+        """`A` (N, N) and `B` (N,) in the measure's unit of time."""
+
+    @staticmethod
+    @abstractmethod
+    def polynomials(age: np.ndarray, n_coefficients: int) -> np.ndarray:
+        """Polynomials (..., N) at an age in the measure's unit of time."""
+
+    @classmethod
+    @lru_cache(maxsize=32)
+    def _tables(
+        cls, n_coefficients: int, dtype: torch.dtype, device: torch.device
+    ) -> tuple[TransitionTable, ResponseTable]:
+        """Tables in the measure's unit of time: 20 to 100 ms at N = 32."""
+        A, B = cls.matrices(n_coefficients)
+        responses = ResponseTable.of(A, B, device, cls.response_spacing)
+        return TransitionTable(A, dtype, device), responses
+
+    def unit_at(self, elapsed: float) -> float:
+        """The measure's unit of time, always the same."""
+        return self.unit
+
+    def relative_age(self, age: Array, elapsed: Array | float) -> Array:
+        """Ages in the measure's unit of time."""
+        return age / self.unit
+
+    def relative_gap(self, gap: Time, elapsed: Time) -> Time:
+        """Gaps in the measure's unit of time: ``exp(A gap)`` forgets."""
+        return gap / self.unit
+
+    def respond(self, steps: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
+        """Coefficients of knots, `age` after them; a q-th derivative scales as unit**q."""
+        return self.responses.apply(steps * self._units[: steps.shape[-1]], age / self.unit)
+
+    def impulse(self, strength: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
+        """Coefficients of clusters of impulses."""
+        return self.responses.impulses.apply(strength / self.unit, age / self.unit)
+
+    def basis(self, age: Tensor, elapsed: Tensor) -> Tensor:
+        """Polynomials at times `age` before now."""
+        relative = age.detach().cpu().numpy() / self.unit
+        return torch.from_numpy(self.polynomials(relative, self.n_coefficients)).to(age.device)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpolyode.memory.invariant import InvariantMemory
+from skpolyode.memory.base import InvariantMemory
 
 
 def fout_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:

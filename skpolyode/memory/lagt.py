@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.polynomial import laguerre
 
-from skpolyode.memory.invariant import InvariantMemory
+from skpolyode.memory.base import InvariantMemory
 
 
 def lagt_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial import legendre
 
-from skpolyode.memory.invariant import InvariantMemory
+from skpolyode.memory.base import InvariantMemory
 
 
 def legt_matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:

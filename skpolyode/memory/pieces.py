@@ -15,8 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from skpolyode.memory.base import Memory
-from skpolyode.memory.knots import SHORTEST_GAP
+from skpolyode.memory.base import SHORTEST_GAP, Memory
 from skpolyode.memory.legt import gauss_nodes
 from skpolyode.memory.tables import CACHED, split_rows
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skpolyode.memory.knots import SHORTEST_GAP
+from skpolyode.memory.base import SHORTEST_GAP
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 

@@ -26,8 +26,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from skpolyode.models.contract import Prediction, Sizes, State
-from skpolyode.models.layers import drawn, driven_update
+from skpolyode.models.contract import Prediction, Sizes, State, drawn, driven_update
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import DrivenCell, SiblingTransformer

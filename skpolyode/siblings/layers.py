@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from skpolyode.models.contract import State
-from skpolyode.models.layers import drawn
+from skpolyode.models.contract import State, drawn
 from skpolyode.models.packed import Packed
 
 LONGEST = 1e9

@@ -26,8 +26,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from skpolyode.models.contract import Prediction, Sizes, State
-from skpolyode.models.layers import drawn
+from skpolyode.models.contract import Prediction, Sizes, State, drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer

@@ -28,7 +28,7 @@ from skpolyode.siblings.layers import hidden_layer
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer
-from skpolyode.training.task import Task
+from skpolyode.training.loop import Task
 from skpolyode.training.tasks import Minibatches
 from skpolyode.transformers.base import COUNT, DURATION, POSITIVE, Duration, SeriesTransformer
 from skpolyode.transformers.input import align_to_frozen

@@ -10,8 +10,8 @@ import torch
 from skpolyode.embedders import PathEmbedder
 from skpolyode.embedders.paths import path_pieces, split_channels
 from skpolyode.memory.pieces import remember
-from skpolyode.memory.single import SingleMemory
 from skpolyode.models.contract import State
+from skpolyode.models.single import SingleMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.select import series_of_rows
 from skpolyode.streams.clock import Update

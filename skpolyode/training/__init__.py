@@ -1,10 +1,8 @@
 """Training: one loop for every neural model."""
 
-from skpolyode.training.loop import Trainer
-from skpolyode.training.losses import forecasting_mse, prediction_loss
+from skpolyode.training.loop import Trainer, TrainingReport, one_cycle
 from skpolyode.training.muon import Muon, orthogonalise
-from skpolyode.training.report import TrainingReport
-from skpolyode.training.schedule import one_cycle
+from skpolyode.training.tasks.interval import forecasting_mse, prediction_loss
 
 __all__ = [
     "Muon",

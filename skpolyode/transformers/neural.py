@@ -39,8 +39,7 @@ from skpolyode.panel.select import (
     observed_series,
     series_of_rows,
 )
-from skpolyode.training.report import warn_if_nothing_was_learned
-from skpolyode.training.task import Task
+from skpolyode.training.loop import Task, warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import COUNT_OR_AUTO, POSITIVE, SeriesTransformer
 from skpolyode.transformers.input import (

@@ -13,7 +13,7 @@ from skpolyode.models.gain import Gain
 from skpolyode.panel import Panel
 from skpolyode.panel.select import first_series
 from skpolyode.panel.units import ChannelScaler
-from skpolyode.training.task import Turn
+from skpolyode.training.loop import Turn
 from skpolyode.transformers.stages import FEWEST_EPOCHS, FitState, Train
 
 

@@ -28,9 +28,8 @@ from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer, TrainingReport
+from skpolyode.training.loop import Judged, Task, Turn
 from skpolyode.training.progress import bar_settings
-from skpolyode.training.report import Judged
-from skpolyode.training.task import Task, Turn
 
 FEWEST_EPOCHS = 10
 """Fits with fewer epochs are trial runs, too short to test for noise."""

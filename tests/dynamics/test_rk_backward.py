@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from skpolyode.dynamics import STEPPERS, NetworkSteps, WalledMLP
-from skpolyode.dynamics.rk_backward import take_rounds
+from skpolyode.dynamics.integrate import take_rounds
 from tests.closeness import assert_same_but_for_rounding
 
 every_stepper = pytest.mark.parametrize("stepper", STEPPERS.values(), ids=lambda s: s.name)

@@ -8,7 +8,7 @@ import torch
 
 from skpolyode.cubic import CubicPath
 from skpolyode.memory import MEMORIES, LegSMemory
-from skpolyode.memory.knots import path_parts
+from skpolyode.memory.base import path_parts
 from skpolyode.memory.pieces import Pieces, remember
 from tests.memory.measures import make_memory
 

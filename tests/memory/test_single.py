@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from skpolyode.memory import MEMORIES
-from skpolyode.memory.single import SingleMemory
+from skpolyode.models.single import SingleMemory
 from tests.memory.measures import WINDOW, make_memory
 
 GAPS = [1e-7, 0.01, 0.3, WINDOW, 5.0, 80.0]

@@ -10,8 +10,8 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.memory import MEMORIES
 from skpolyode.models import Packed, PolyODE, pack
+from skpolyode.models.contract import drawn
 from skpolyode.models.gain import Gain
-from skpolyode.models.layers import drawn
 
 Flat = tuple[np.ndarray, np.ndarray, np.ndarray]  # times, values, offsets
 

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from skpolyode.training.averaging import WeightAverage, applied
-from skpolyode.training.loop import Trainer
-from skpolyode.training.task import Task
+from skpolyode.training.loop import Task, Trainer, WeightAverage, applied
 
 
 def averages(weights, span):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from skpolyode.training.schedule import is_surely_larger
+from skpolyode.training.loop import is_surely_larger
 
 
 @pytest.mark.parametrize(

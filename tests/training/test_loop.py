@@ -13,7 +13,7 @@ from torch import nn
 from tqdm import tqdm
 
 from skpolyode.training import Trainer, one_cycle
-from skpolyode.training.task import Task
+from skpolyode.training.loop import Task
 
 
 class Line(nn.Module):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skpolyode.training import one_cycle
-from skpolyode.training.schedule import Cycle
+from skpolyode.training.loop import Cycle
 
 
 @pytest.mark.parametrize("total", [1, 2, 10, 777])

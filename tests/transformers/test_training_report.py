@@ -15,7 +15,7 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.embedders import holdout
 from skpolyode.training import TrainingReport
-from skpolyode.training.report import Judged, warn_if_nothing_was_learned
+from skpolyode.training.loop import Judged, warn_if_nothing_was_learned
 from tests.transformers.data import short_oscillators, small
 
 SERIES = short_oscillators(12)

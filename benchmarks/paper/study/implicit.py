@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from skpolyode.dynamics.field import ACTIVATION, WalledMLP
-from skpolyode.dynamics.steppers import STEPPERS
-from skpolyode.dynamics.steps import Field
+from skpolyode.dynamics.integrate import STEPPERS, Field
 
 __all__ = ["MULTISTEPS", "ImplicitStepper", "Multistep"]
 

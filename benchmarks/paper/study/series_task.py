@@ -8,9 +8,14 @@ import torch
 
 from skpolyode.models.contract import SequenceModel
 from skpolyode.models.packed import Packed
-from skpolyode.training.losses import WeightedMean, forecasting_mse, prediction_loss, with_precision
-from skpolyode.training.task import Task
+from skpolyode.training.loop import Task
 from skpolyode.training.tasks import Minibatches
+from skpolyode.training.tasks.interval import (
+    WeightedMean,
+    forecasting_mse,
+    prediction_loss,
+    with_precision,
+)
 
 
 def of_series(data: Packed, series: torch.Tensor) -> Packed:

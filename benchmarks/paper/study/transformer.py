@@ -16,7 +16,7 @@ from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window
 from skpolyode.saving.objects import register_estimator
-from skpolyode.training.task import Task
+from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.noise import TrainFilter

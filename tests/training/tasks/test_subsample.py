@@ -12,7 +12,7 @@ from skpolyode.models import pack
 from skpolyode.models.gain import Gain
 from skpolyode.siblings.segment import SegmentTask
 from skpolyode.training import Trainer, forecasting_mse
-from skpolyode.training.task import Turn
+from skpolyode.training.loop import Turn
 from skpolyode.training.tasks import (
     IntervalTask,
     PolyODETask,
