@@ -8,18 +8,17 @@ from skpolyode.panel.units import Units as Units
 
 if TYPE_CHECKING:
     from skpolyode.embedders.base import Embedder as Embedder
+    from skpolyode.embedders.base import MemoryReadout as MemoryReadout
     from skpolyode.embedders.direct import LeastSquaresEmbedder as LeastSquaresEmbedder
     from skpolyode.embedders.direct import PathEmbedder as PathEmbedder
-    from skpolyode.embedders.memory_readout import MemoryReadout as MemoryReadout
     from skpolyode.embedders.model import ModelEmbedder as ModelEmbedder
     from skpolyode.embedders.summary import SummaryEmbedder as SummaryEmbedder
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "base": ["Embedder"],
+            "base": ["Embedder", "MemoryReadout"],
             "direct": ["LeastSquaresEmbedder", "PathEmbedder"],
-            "memory_readout": ["MemoryReadout"],
             "model": ["ModelEmbedder"],
             "summary": ["SummaryEmbedder"],
         },

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.batching import CHUNK_ROWS, map_chunks, map_slices
-from skpolyode.embedders.memory_readout import MemoryReadout
+from skpolyode.embedders.base import CHUNK_ROWS, Embedder, MemoryReadout, map_chunks, map_slices
 from skpolyode.embedders.paths import (
     ChannelRows,
     PathQuery,

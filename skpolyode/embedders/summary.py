@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.batching import map_chunks
+from skpolyode.embedders.base import Embedder, map_chunks
 from skpolyode.embedders.paths import ChannelRows, split_channels
 from skpolyode.panel import Panel
 from skpolyode.panel.select import series_of_rows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from skpolyode.embedders.batching import CHUNK_ROWS
+from skpolyode.embedders.base import CHUNK_ROWS
 from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import (
@@ -21,14 +21,14 @@ from skpolyode.embedders.smoother import (
     path_values,
     shares,
 )
-from skpolyode.embedders.trained_model import TrainedModel
 from skpolyode.models.variance_head import Gap
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import at_times, first_series, series_chunks, series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.training.variance import Hidden, learn_variance
 
-_Embedder = TypeVar("_Embedder", bound=TrainedModel)
+if TYPE_CHECKING:
+    from skpolyode.embedders.model import ModelEmbedder
 
 
 _N_HIDDEN = 6000  # rows; if one pass hides fewer, further passes hide others
@@ -38,8 +38,8 @@ _FARTHEST = np.sqrt(np.sqrt(np.finfo(np.float32).max))
 
 
 def with_variance(
-    embedder: _Embedder, panel: Panel, random_state: np.random.RandomState
-) -> _Embedder:
+    embedder: ModelEmbedder, panel: Panel, random_state: np.random.RandomState
+) -> ModelEmbedder:
     """The same embedder with a variance head, learned from the first series of the panel."""
     panel = first_series(panel)
     data = embedder.pack(panel, torch.float32)
@@ -57,7 +57,7 @@ def with_variance(
 
 
 def _hide(
-    embedder: TrainedModel, panel: Panel, path: np.ndarray, packed: torch.Tensor, first: np.ndarray
+    embedder: ModelEmbedder, panel: Panel, path: np.ndarray, packed: torch.Tensor, first: np.ndarray
 ) -> Hidden:
     """Hide rows inside series, and compare them with the smoothed paths of the others.
 
@@ -84,7 +84,7 @@ def _hide(
 
 
 def _gap(
-    embedder: TrainedModel, asked: PathQuery, expected: Expected, filtered: Shares | None
+    embedder: ModelEmbedder, asked: PathQuery, expected: Expected, filtered: Shares | None
 ) -> Gap:
     """For each time, the gap between its neighbouring observations and the innovation at its end.
 
@@ -120,13 +120,13 @@ def _gap(
 
 
 def path_std(
-    embedder: TrainedModel, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    embedder: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
     """Standard deviations (Q, D) of the signal around `path_values`, in the user's units.
 
     Parameters
     ----------
-    embedder : TrainedModel
+    embedder : ModelEmbedder
         Embedder with a variance head `scale`.
     panel : Panel
     times : float64 ndarray of shape (Q,)
@@ -154,7 +154,7 @@ def roots(variance: torch.Tensor) -> np.ndarray:
     return variance.clamp(min=0.0).sqrt().double().cpu().numpy()
 
 
-def std_coefficients(embedder: TrainedModel, panel: Panel) -> np.ndarray:
+def std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
     """Coefficients (B, D, N) of the standard deviation of the remembered path, at the last rows.
 
     The memory is like that of the path. It follows lines between a few nodes in each gap, through

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from skpolyode.embedders.trained_model import Known, take_known
+from skpolyode.embedders.base import Known, take_known
 from skpolyode.ensemble.backtest import Sample, chunks
 from skpolyode.ensemble.bounds import Bounds
 from skpolyode.ensemble.last import LastValue

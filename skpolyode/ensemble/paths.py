@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.trained_model import Late
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
 from skpolyode.ensemble.conformal import Calibration

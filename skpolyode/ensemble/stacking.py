@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.trained_model import Known, Late, take_known
+from skpolyode.embedders.base import Known, Late, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
     N_FOLDS,
@@ -107,7 +107,7 @@ class StackedForecast(Members):
     ) -> np.ndarray:
         """Forecasts (n, D), from `given` ones and from the states `known` of the series.
 
-        See :class:`~skpolyode.embedders.trained_model.Combiner`.
+        See :class:`~skpolyode.embedders.base.Combiner`.
         """
         result, base = np.empty_like(given[RUN]), self.names.index(BASE)
         trusted = {name for name, member in self.each.items() if member.extrapolates} | {STRUCTURAL}

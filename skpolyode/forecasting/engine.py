@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from skpolyode.embedders.holdout import FEWEST_TO_SPLIT
+from skpolyode.embedders.fitting import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.paths import Answers, PathCalibration, answers_at, late_paths

@@ -20,6 +20,8 @@ from skpolyode.models.gain import Gain
 from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.panel.durations import read_memory
 
+_SAME_STATE = 1e-9  # tolerated difference of states where parts meet, in standard deviations
+
 State = dict[str, torch.Tensor]
 """Tensors by name, each with one row per series."""
 
@@ -117,6 +119,11 @@ def select(state: State, index: Any) -> State:
 def join(states: list[State]) -> State:
     """Concatenate the rows of several states."""
     return {name: torch.cat([state[name] for state in states]) for name in states[0]}
+
+
+def agree(one: State, other: State) -> bool:
+    """Whether states are equal, up to the effect of a shorter warm-up."""
+    return all(torch.allclose(one[k], other[k], rtol=0, atol=_SAME_STATE) for k in one)
 
 
 class SequenceModel(nn.Module, ABC):

@@ -27,7 +27,7 @@ from skpolyode.models.packed import Packed
 
 
 class SingleMemory:
-    """Moves the memory of one series, as the memory that it is made from; both read the same tables.
+    """Moves the memory of one series, by the tables of the memory that it is made from.
 
     Parameters
     ----------

@@ -10,8 +10,8 @@ import pandas as pd
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import SLOPES
-from skpolyode.embedders.trained_model import Late
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.crossings import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index

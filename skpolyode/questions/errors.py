@@ -21,8 +21,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import expit
 
+from skpolyode.embedders.base import Late
+from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.trained_model import Late, TrainedModel
 from skpolyode.embedders.variance import path_std
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import first_series, keep_rows, series_of_rows, take
@@ -56,7 +57,7 @@ class Course(NamedTuple):
 
     @classmethod
     def of(
-        cls, embedder: TrainedModel, panel: Panel, times: np.ndarray, offsets: np.ndarray
+        cls, embedder: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
     ) -> Self:
         """Course of times (Q,) of the series of a panel."""
         asked, (scaler, unit) = PathQuery.of(panel, times, offsets), embedder.units
@@ -92,7 +93,7 @@ class PathErrors:
     shared: float
 
     @classmethod
-    def learn(cls, embedder: TrainedModel, panel: Panel) -> Self | None:
+    def learn(cls, embedder: ModelEmbedder, panel: Panel) -> Self | None:
         """Learn from series whose rows all hold an observation; None if these are too few."""
         copies, hidden = hidden_copies(panel)
         known, offsets = keep_rows(copies, ~hidden), offsets_from(hidden)[copies.offsets]

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.trained_model import Known
+from skpolyode.embedders.base import Known
 from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
 from skpolyode.futures.samples import SamplePaths
 from skpolyode.models.contract import State

@@ -11,8 +11,7 @@ import torch
 from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.batching import lead_batches
-from skpolyode.embedders.trained_model import Known, take_known
+from skpolyode.embedders.base import Known, lead_batches, take_known
 from skpolyode.embedders.variance import roots
 from skpolyode.errors import check_switch
 from skpolyode.models import Packed

@@ -20,7 +20,7 @@ import torch
 from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import Embedder
-from skpolyode.embedders.batching import map_threads
+from skpolyode.embedders.base import map_threads
 from skpolyode.errors import plain_repr
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel

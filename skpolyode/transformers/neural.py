@@ -18,8 +18,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder, Units
-from skpolyode.embedders.fitting import encoders_of
-from skpolyode.embedders.holdout import FitOptions, judging_part, report_hold_out, split_series
+from skpolyode.embedders.fitting import (
+    FitOptions,
+    encoders_of,
+    judging_part,
+    report_hold_out,
+    split_series,
+)
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_share, check_switch, plain_repr

@@ -17,8 +17,7 @@ from tqdm.auto import tqdm
 
 from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.fitting import LARGEST_EPOCH, make_task
-from skpolyode.embedders.holdout import Split
+from skpolyode.embedders.fitting import LARGEST_EPOCH, Split, make_task
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import bridged_waves, hide_rows
 from skpolyode.embedders.variance import with_variance

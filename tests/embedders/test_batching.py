@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skpolyode.embedders.batching import map_chunks
+from skpolyode.embedders.base import map_chunks
 from skpolyode.panel import Panel
 from skpolyode.panel.select import series_chunks
 from skpolyode.transformers import HiPPOTransformer, InterpolationTransformer
@@ -24,7 +24,7 @@ def panel():
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_chunk_boundary_leaves_no_trace(panel, embedder, n_threads, monkeypatch):
     whole = embedder.fit(panel).transform(panel)
-    monkeypatch.setattr("skpolyode.embedders.batching.CHUNK_ROWS", 10)
+    monkeypatch.setattr("skpolyode.embedders.base.CHUNK_ROWS", 10)
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:
@@ -35,7 +35,7 @@ def test_a_chunk_boundary_leaves_no_trace(panel, embedder, n_threads, monkeypatc
 
 
 def test_chunks_cover_all_series_in_order(panel, monkeypatch):
-    monkeypatch.setattr("skpolyode.embedders.batching.CHUNK_ROWS", 15)
+    monkeypatch.setattr("skpolyode.embedders.base.CHUNK_ROWS", 15)
     chunks = list(series_chunks(panel.lengths, 15))
     assert [n for chunk in chunks for n in range(9)[chunk]] == list(range(9))
     assert len(chunks) == 5
@@ -44,6 +44,6 @@ def test_chunks_cover_all_series_in_order(panel, monkeypatch):
 
 
 def test_an_error_in_a_chunk_reaches_the_caller(panel, monkeypatch):
-    monkeypatch.setattr("skpolyode.embedders.batching.CHUNK_ROWS", 15)
+    monkeypatch.setattr("skpolyode.embedders.base.CHUNK_ROWS", 15)
     with pytest.raises(ZeroDivisionError):
         map_chunks(lambda part: 1 / 0, panel)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.embedders.holdout import FitOptions, hold_out, split_series
+from skpolyode.embedders.fitting import FitOptions, hold_out, split_series
 from skpolyode.transformers import stages
 from tests.quick import until_training
 

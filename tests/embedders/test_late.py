@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from skpolyode.embedders.trained_model import Late
+from skpolyode.embedders.base import Late
 from skpolyode.saving.codec import Encoder
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from skpolyode import Panel
 from skpolyode.embedders import ChannelScaler, ModelEmbedder, Units
-from skpolyode.embedders import waves as module
+from skpolyode.embedders import smoother as module
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.waves import waves_at
+from skpolyode.embedders.smoother import waves_at
 from tests.models import cases
 
 SCALER = ChannelScaler(np.array([3.0, -1.0]), np.array([2.0, 0.5]))

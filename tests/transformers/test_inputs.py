@@ -16,7 +16,7 @@ from skpolyode import (
     S4Transformer,
     load,
 )
-from skpolyode.embedders import trained_model
+from skpolyode.embedders import model as of_model
 from skpolyode.panel.select import keep_rows
 from skpolyode.transformers import polyode
 from tests.quick import few_variance_steps
@@ -144,7 +144,7 @@ def test_fits_with_the_parts_that_fits_may_have(monkeypatch):
     assert (model.interpolate_std(panel, [2.1, 7.0]).values > 0).all()
     # A long series, which is cut in windows, and in parts.
     monkeypatch.setattr(polyode, "LONG_SERIES", 24)
-    monkeypatch.setattr(trained_model, "_PART_ROWS", 24)
+    monkeypatch.setattr(of_model, "_PART_ROWS", 24)
     times = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(50) * 3600, unit="s")
     doses = Panel.from_series([(times[::7] + pd.Timedelta("20min"), np.ones(8))], time_unit="h")
     long = Panel.from_series(

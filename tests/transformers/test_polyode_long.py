@@ -154,8 +154,8 @@ def test_the_whole_history_is_put_together_from_parts(whole, missing, monkeypatc
         return run(model, data)
 
     monkeypatch.setattr(type(learned.exact), "run", counted)
-    monkeypatch.setattr("skpolyode.embedders.trained_model._WHOLE_ROWS", 0)
-    monkeypatch.setattr("skpolyode.embedders.trained_model._PART_ROWS", 64)
+    monkeypatch.setattr("skpolyode.embedders.model._WHOLE_ROWS", 0)
+    monkeypatch.setattr("skpolyode.embedders.model._PART_ROWS", 64)
     torch.testing.assert_close(learned.states(panel), expected, atol=1e-9, rtol=0)
     assert max(passes) < 300 or missing
 

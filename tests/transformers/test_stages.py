@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import skpolyode
 from skpolyode import HiPPOTransformer, ODERNNTransformer, Panel, PolyODETransformer
-from skpolyode.embedders.holdout import Split, judging_part
+from skpolyode.embedders.fitting import Split, judging_part
 from skpolyode.fit_report import Decision, FitReport
 from skpolyode.panel.select import keep_rows
 from skpolyode.transformers.stages import LearnWaves, _ratio

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.embedders import holdout
+from skpolyode.embedders import fitting
 from skpolyode.training import TrainingReport
 from skpolyode.training.loop import Judged, warn_if_nothing_was_learned
 from tests.transformers.data import short_oscillators, small
@@ -25,14 +25,14 @@ PATIENTS = np.repeat([3, 1, 2, 7], 3)
 @pytest.fixture
 def held(monkeypatch):
     """Last times of the series that validated, fit by fit."""
-    found, hold_out = [], holdout.hold_out
+    found, hold_out = [], fitting.hold_out
 
     def spied(panel, *arguments):
         split = hold_out(panel, *arguments)
         found.append([panel[k].times[-1] for k in np.flatnonzero(split.held_out)])
         return split
 
-    monkeypatch.setattr(holdout, "hold_out", spied)
+    monkeypatch.setattr(fitting, "hold_out", spied)
     return found
 
 
