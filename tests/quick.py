@@ -14,7 +14,7 @@ from skpolyode.heads import features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import averaging
 from skpolyode.training import loop, variance
-from skpolyode.transformers import noise, stages
+from skpolyode.transformers import stages
 
 CHECK_STEPS, LEARN_WAVES = stages.CheckStepSize.run, stages.LearnWaves.run
 
@@ -111,7 +111,7 @@ def until_training() -> Iterator[None]:
 
 def early_noise_tests(fewest_epochs: int = 4) -> AbstractContextManager[None]:
     """Within, fits of twice as many epochs find out whether observations are noisy."""
-    return replaced(noise, "FEWEST_EPOCHS", fewest_epochs)
+    return replaced(stages.TrainFilter, "fewest_epochs", 2 * fewest_epochs)
 
 
 def few_trees(n_trees: int = 20) -> AbstractContextManager[None]:

@@ -39,13 +39,14 @@ from skpolyode.transformers.neural import (
     layer_sizes,
     local_random_state,
 )
-from skpolyode.transformers.noise import TrainFilter, first_gain
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
     LearnVariance,
     LearnWaves,
     StackForecasts,
+    TrainFilter,
+    first_gain,
 )
 
 _CONTEXTS_INTEGRATED = 20  # integration stops after this many contexts in a gap

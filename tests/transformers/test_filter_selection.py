@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from skpolyode import Panel
-from skpolyode.transformers.noise import TrainFilter
+from skpolyode.transformers.stages import TrainFilter
 from tests.models.cases import gain_of
 from tests.quick import early_noise_tests
 from tests.transformers.data import small

@@ -8,7 +8,7 @@ import pytest
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.transformers.noise import TrainFilter
+from skpolyode.transformers.stages import TrainFilter
 from tests.quick import early_noise_tests, few_variance_steps, no_stacking
 from tests.transformers.data import short_oscillators, small
 

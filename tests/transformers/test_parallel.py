@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.training.progress import bar_settings
+from skpolyode.transformers.stages import bar_settings
 from tests.transformers.registry import all_transformers
 
 TRANSFORMERS = all_transformers()

@@ -19,8 +19,8 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.noise import TrainFilter
 from skpolyode.transformers.polyode import choose_context
+from skpolyode.transformers.stages import TrainFilter
 
 __all__ = ["GRADIENTS", "PaperPolyODETransformer"]
 

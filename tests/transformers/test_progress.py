@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skpolyode.training.progress import bar_settings
+from skpolyode.transformers.stages import bar_settings
 
 
 @pytest.fixture
