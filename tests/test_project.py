@@ -70,16 +70,16 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 21_580,
-    "code lines of the core": 12_236,  # fewer validations: a tenth of the seconds
+    "code lines of the package": 21_347,
+    "code lines of the core": 12_015,
     "tuned constants": 265,
-    "own classes of PolyODETransformer": 8,
-    "own classes of HiPPOTransformer": 4,
+    "own classes of PolyODETransformer": 5,
+    "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 4,
-    "files entered by fit": 72,  # of one epoch; three more by a long fit
-    "files entered by transform": 32,
-    "files entered by first forecast": 52,
-    "files entered by forecast": 46,
+    "files entered by fit": 52,  # of one epoch; three more by a long fit
+    "files entered by transform": 27,
+    "files entered by first forecast": 44,
+    "files entered by forecast": 38,
 }
 
 
@@ -150,7 +150,7 @@ def test_files_and_bodies_have_limits() -> None:
     assert not long, "a file has up to 400 lines of code: docstrings are free"
     long = {name: n for file in files for name, n in file.bodies.items() if n > 40}
     assert not long, "bodies have up to 40 lines of code"
-    assert len(files) > 200
+    assert len(files) > 100
 
 
 def test_version_is_the_newest_in_the_changelog() -> None:

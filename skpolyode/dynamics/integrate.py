@@ -215,7 +215,7 @@ class NetworkSteps:
 
     def begin(self, y: Tensor) -> Begun:
         """Evaluate the network where a step starts, at `y` (rows, M)."""
-        drive = F.linear(self.inside(y), *self.layers.first)
+        drive = F.linear(self.field.inside(y), *self.layers.first)
         return Begun(drive, self.layers.stage(drive).after[-1])
 
     def slope(self, y: Tensor, start: Begun) -> Tensor:
@@ -229,7 +229,7 @@ class NetworkSteps:
         mean = self._mean(y, start.drive, [Activations([], [start.features])], h)
         moved = self._moved(y, h, mean)
         # Coordinates inside the box add exactly zero here.
-        return torch.addcmul(moved, y - self.inside(y), torch.expm1(-self.pull * h))
+        return torch.addcmul(moved, y - self.field.inside(y), torch.expm1(-self.pull * h))
 
     def step(self, y: Tensor, h: Tensor, tape: list[TakenStep] | None = None) -> Tensor:
         """`end` of what `begin` gives, to the last bit; cheaper where all rows are in the box.
@@ -241,7 +241,7 @@ class NetworkSteps:
         all_inside = low.item() >= -self.wall and high.item() <= self.wall
         if not all_inside and tape is None:
             return self.end(y, self.begin(y), h)
-        inside = y if all_inside else self.inside(y)
+        inside = y if all_inside else self.field.inside(y)
         drive = F.linear(inside, *self.layers.first)
         stages = [self.layers.stage(drive)]
         mean = self._mean(y, drive, stages, h)
@@ -267,10 +267,6 @@ class NetworkSteps:
             turns.append(turn if drift is None else turn + drift)
             stages.append(self.layers.stage(combine(drive, h, row, turns)))
         return weighted_sum(self.stepper.b, [stage.after[-1] for stage in stages])
-
-    def inside(self, y: Tensor) -> Tensor:
-        """Nearest point of the box."""
-        return self.field.inside(y)
 
 
 class FieldSteps:

@@ -5,7 +5,6 @@ Consecutive series run on threads, and long series are cut into parts that run i
 
 from __future__ import annotations
 
-import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -335,11 +334,6 @@ class MemoryReadout:
         """Readout of coefficients of deviations, without the mean."""
         units = self.units._replace(scaler=self.units.scaler.of_differences)
         return replace(self, units=units)
-
-    @property
-    def forgets(self) -> bool:
-        """Whether a state only depends on a bounded part of the past."""
-        return math.isfinite(self.memory.context)
 
 
 def map_chunks(embed: Callable[[Panel], Any], panel: Panel) -> list:

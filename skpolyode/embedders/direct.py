@@ -18,11 +18,9 @@ from skpolyode.embedders.paths import (
     rows_until,
     split_channels,
 )
-from skpolyode.memory import MEMORIES, legt_basis
+from skpolyode.memory import legt_basis
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
-from skpolyode.panel.durations import choose_window
-from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
@@ -49,20 +47,6 @@ class DirectEmbedder(Embedder):
         """Flat coefficients, one row (F,) per series."""
         flat = self.coefficients(panel).reshape(panel.n_series, -1)
         return self.past.with_duration(flat, panel.start, panel.end)
-
-
-def new_readout(
-    measure: str,
-    window: float | str,
-    n_coefficients: int,
-    panel: Panel,
-    limits: CellLimits | None = None,
-) -> MemoryReadout:
-    """Units and memory of a direct embedder; its unit of time is the window."""
-    # A measure of the whole history has no window; the longest history is the unit of durations.
-    length = choose_window("auto" if MEMORIES[measure].whole_history else window, panel)
-    units = Units.of(panel, length, limits)
-    return MemoryReadout(MEMORIES[measure](n_coefficients, 1.0), length, units)
 
 
 @saved(units="D", past="D")

@@ -24,13 +24,6 @@ _VALIDATED = 1 / 4  # share of this number that validates, if not all held-out s
 FEWEST_TO_SPLIT = 5  # with fewer series, none is held out for validation
 
 
-class FitOptions(NamedTuple):
-    """Arguments of `fit` besides the series."""
-
-    groups: np.ndarray | None = None  # (B,), labels of the series
-    validation: Panel | None = None  # separate series, which validate
-
-
 class Split(NamedTuple):
     """Series, with a mask of those that only validate."""
 
@@ -61,16 +54,16 @@ class Split(NamedTuple):
 
 def split_series(
     panel: Panel,
-    options: FitOptions,
     fraction: float | None,
     random_state: np.random.RandomState,
     longest: int,
+    groups: np.ndarray | None,
+    validation: Panel | None,
 ) -> Split:
-    """Split by the options of `fit`: hold out `validation`, or the series that `hold_out` draws.
+    """Split for `fit`: hold out the series `validation`, or those that `hold_out` draws.
 
     All rows of both panels hold an observation.
     """
-    groups, validation = options
     if validation is None:
         return hold_out(panel, fraction, random_state, longest, groups)
     if groups is not None:

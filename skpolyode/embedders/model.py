@@ -273,7 +273,10 @@ class ModelEmbedder(Embedder):
         """States of a few series, with the memory of their whole history."""
         is_cheap = self.exact.single is not None and panel.n_observations <= _WHOLE_ROWS
         reach = math.inf if self.recent is None or is_cheap else self.recent.context
-        while self.past.forgets and reach < panel.times.max() - panel.times.min():
+        while (
+            math.isfinite(self.past.memory.context)
+            and reach < panel.times.max() - panel.times.min()
+        ):
             states = self._states_in_parts(panel, reach)
             if states is not None:
                 return states

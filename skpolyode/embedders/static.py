@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_hashable
 
 from skpolyode.embedders.base import Embedder
 from skpolyode.errors import FaultKind, Faults
@@ -213,7 +214,7 @@ def _categories(column: pd.Series) -> list:
         known = sorted(column.dropna().unique(), key=str)
     except TypeError:  # not hashable
         faults = Faults("X", column.index.to_numpy())
-        cells = [BadCell(*cell) for cell in enumerate(column) if not _is_hashable(cell[1])]
+        cells = [BadCell(*cell) for cell in enumerate(column) if not is_hashable(cell[1])]
         faults.add_each(_NO_CATEGORY, cells, partial(_line, faults, column, ""))
         faults.raise_if_any()
         raise
@@ -224,14 +225,6 @@ def _categories(column: pd.Series) -> list:
             stacklevel=2,
         )
     return known
-
-
-def _is_hashable(content: object) -> bool:
-    try:
-        hash(content)
-    except TypeError:
-        return False
-    return True
 
 
 def _numbers(frame: pd.DataFrame, kinds: dict[str, str]) -> np.ndarray:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from skpolyode.panel.select import last_seen_rows
 from skpolyode.saving.codec import saved
 
 
@@ -229,13 +230,15 @@ def pack(
         elapsed = np.maximum(since, 0.0)
     is_last = step == lengths[series] - 1
     mask = ~np.isnan(values)
-    seen, channel_gap = _channel_history(elapsed, mask, offsets[series])
+    before = np.roll(last_seen_rows(values, offsets), 1, axis=0)  # (P, D), of earlier rows
+    before[step == 0] = -1
+    seen, since_seen = before >= 0, elapsed[:, None] - elapsed[before]
     columns = {
         "x": np.where(mask, values, 0.0),
         "mask": mask,
         "seen": seen,
         "gap": np.where(step == 0, 0.0, np.diff(since, prepend=0.0)),
-        "channel_gap": channel_gap,
+        "channel_gap": np.where(seen, since_seen, 1.0),
         "elapsed": elapsed,
         "next": np.where(is_last, -1, np.append(row[1:], -1)),  # given rows are in time order
         "series": series,
@@ -247,15 +250,3 @@ def pack(
         columns |= {"inputs": driven.columns, "knot": driven.knot}
     sizes = [np.bincount(step[block[series] == k]).tolist() for k in np.unique(block)]
     return Packed(sizes, **{name: torch.from_numpy(a[order]) for name, a in columns.items()})
-
-
-def _channel_history(
-    elapsed: np.ndarray, mask: np.ndarray, first: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each row and channel: was it observed before, and how long ago (one if never)."""
-    index = np.where(mask, np.arange(len(elapsed))[:, None], -1)
-    latest = np.maximum.accumulate(index, axis=0)
-    before = np.concatenate([np.full((1, mask.shape[1]), -1), latest[:-1]])
-    seen = before >= first[:, None]
-    gap = elapsed[:, None] - elapsed[np.maximum(before, 0)]
-    return seen, np.where(seen, gap, 1.0)

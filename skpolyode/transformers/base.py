@@ -26,11 +26,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_array, check_is_fitted
 
 from skpolyode import seams
-from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout
-from skpolyode.embedders.direct import new_readout
+from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout, Units
 from skpolyode.fit_report import FitReport
+from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel, is_ragged, query_times
-from skpolyode.panel.durations import covered
+from skpolyode.panel.durations import choose_window, covered
 from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.query import read_leads
 from skpolyode.panel.readers.kinds import column_names
@@ -205,7 +205,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             or that of `X` if it is a frame.
         """
         panel = read_panel(self, X, reset=False)
-        features = fill_rows(panel, self.embedder_.features, lambda: self._n_features_out)
+        features = fill_rows(
+            panel, self.embedder_.features, lambda: len(self.get_feature_names_out())
+        )
         has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
         if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
             # As in Panel.static; scikit-learn only keeps the index of a flat frame.
@@ -236,11 +238,6 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             for suffix in block
         ]
         return np.asarray([*of_channels, *self._series_features()], dtype=object)
-
-    @property
-    def _n_features_out(self) -> int:
-        of_channels = len(self.channel_names_) * sum(map(len, self._channel_features()))
-        return of_channels + len(self._series_features())
 
     def _channel_features(self) -> list[list[str]]:
         """Blocks of features: suffixes of the names, channel after channel in each block."""
@@ -439,8 +436,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         0      x0         1.0
         1      x0         2.5
         """
-        asked = X, (start, end), relative_to, coverage
-        return seams.questions().integrals(self, *asked, mean=True)
+        return seams.questions().integrals(self, X, (start, end), relative_to, coverage, mean=True)
 
     @available_if(lambda transformer: transformer.has_path)
     def integral(
@@ -479,8 +475,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ValueError
             As in `average`.
         """
-        asked = X, (start, end), relative_to, coverage
-        return seams.questions().integrals(self, *asked, mean=False)
+        return seams.questions().integrals(self, X, (start, end), relative_to, coverage, mean=False)
 
     @available_if(lambda transformer: transformer.has_path)
     def derivative(
@@ -594,9 +589,12 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
 
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""
-        past = new_readout(measure, self.window, self.n_coefficients, panel, self.limits_)
-        self._describe_window(panel, past.window)
-        return past
+        memory = MEMORIES[measure]
+        # A measure of the whole history has no window; the longest history is the unit of time.
+        window = choose_window("auto" if memory.whole_history else self.window, panel)
+        self._describe_window(panel, window)
+        units = Units.of(panel, window, self.limits_)
+        return MemoryReadout(memory(self.n_coefficients, 1.0), window, units)
 
     def _describe_window(self, panel: Panel, window: float) -> None:
         """Set and report the share of the series that a window covers, and its resolution."""

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder, Units
 from skpolyode.embedders.fitting import (
-    FitOptions,
     encoders_of,
     judging_part,
     report_hold_out,
@@ -551,14 +550,15 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         window_rows: int | None = None,
         skip: Collection[str] = (),
         then: Sequence[Stage] = (),
-        **options: Any,
+        groups: np.ndarray | None = None,
+        validation: Panel | None = None,
     ) -> str | None:
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        continues = continues_fit(self)
-        known, longest = FitOptions(**options), window_rows or LONG_SERIES
-        split = split_series(panel, known, self.validation_fraction, random_state, longest)
+        continues, longest = continues_fit(self), window_rows or LONG_SERIES
+        held_out = self.validation_fraction, random_state, longest, groups, validation
+        split = split_series(panel, *held_out)
         trained = split.trained
         if continues:
             embedder = self._continued(self.embedder_.with_own_model())
@@ -566,7 +566,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
             embedder = self._new_embedder(trained, generator)
             check_sizes(panel, embedder.units.scaler)  # of held-out series as well
         embedder.to(self.device)
-        stopping, judging = judging_part(split, known.groups)
+        stopping, judging = judging_part(split, groups)
         length = window_rows or self._rows_to_cut(embedder)
         state = FitState(
             embedder,

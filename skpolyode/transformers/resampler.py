@@ -13,8 +13,8 @@ from skpolyode.panel.query import edge, read_leads, times_since
 from skpolyode.panel.select import fill_values, observed_part
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
+from skpolyode.transformers.imputer import PathTransformer
 from skpolyode.transformers.input import read_panel
-from skpolyode.transformers.path_transformer import PathTransformer
 
 _N_POINTS = 100  # by default
 _MOST_POINTS = 10_000_000

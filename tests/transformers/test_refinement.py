@@ -8,8 +8,8 @@ import pytest
 import skpolyode
 from skpolyode import InterpolationTransformer, Panel, PanelImputer
 from skpolyode.panel.select import hide_cells
-from skpolyode.transformers import refinement
-from skpolyode.transformers.refinement import _Features, learn_refinement
+from skpolyode.transformers import imputer as of_imputer
+from skpolyode.transformers.imputer import _Features, learn_refinement
 from tests.quick import no_stacking
 from tests.transformers.data import small
 
@@ -95,7 +95,7 @@ def test_what_is_done_at_once_does_not_matter(monkeypatch):
     panel, _ = twins()
     imputer = lines().fit(panel)
     whole = imputer.transform(panel).values
-    monkeypatch.setattr(refinement, "_MOST_CELLS", 150)  # two or three series
+    monkeypatch.setattr(of_imputer, "_MOST_CELLS", 150)  # two or three series
     np.testing.assert_allclose(imputer.transform(panel).values, whole)
 
 
