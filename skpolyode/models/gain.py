@@ -140,11 +140,8 @@ class Gain(nn.Module):
     @property
     def level(self) -> torch.Tensor:
         """Standard deviation (D,) of the noise of observations whose error is not known."""
-        return (
-            self.noise
-            if self.known_errors != "each"
-            else self.noise * (self.unknown.detach() / 2).exp()
-        )
+        each = self.known_errors == "each"
+        return self.noise * (self.unknown.detach() / 2).exp() if each else self.noise
 
     def _forecast(self, gap: torch.Tensor, posterior: torch.Tensor | None) -> torch.Tensor:
         """Logarithms (n, D) of the variances v of forecasts."""

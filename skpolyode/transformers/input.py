@@ -187,8 +187,14 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) ->
 def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
     """Panel with the channels in the order of fit; error or warning where contents differ."""
     panel = _aligned(estimator, panel, name)
-    refuse_unused(estimator, panel)
-    embedder = getattr(estimator, "embedder_", None)  # else the inner transformer does it
+    # Models themselves refuse series without the inputs of `fit`.
+    embedder = getattr(estimator, "embedder_", None)  # else the inner transformer does all this
+    reads_inputs = panel.inputs is not None and getattr(estimator, "uses_inputs", False)
+    if reads_inputs and embedder.inputs is None:
+        raise ValueError(
+            f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
+            "fitted without any: fit it with them, or leave them out."
+        )
     if (static := getattr(embedder, "static", None)) is not None:
         static.warn_of_unknown(panel)
     return panel
@@ -327,20 +333,6 @@ def _refuse_new_static(estimator: Any, panel: Panel) -> None:
         raise ValueError(
             f"X has the static covariates {new}, which the last fit did not have, and "
             "warm_start=True continues its model: leave them out, or set warm_start=False."
-        )
-
-
-def refuse_unused(estimator: Any, panel: Panel) -> None:
-    """Raise a ValueError for inputs if a transformer that uses inputs was fitted without any.
-
-    Models themselves refuse series without the inputs of `fit`.
-    """
-    if panel.inputs is None or not getattr(estimator, "uses_inputs", False):
-        return
-    if estimator.embedder_.inputs is None:
-        raise ValueError(
-            f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
-            "fitted without any: fit it with them, or leave them out."
         )
 
 

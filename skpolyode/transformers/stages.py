@@ -154,11 +154,7 @@ class Train(Stage):
         given = state.params["max_epochs"]
         return self.default_epochs if given == "auto" else given
 
-    def run(self, state: FitState) -> None:
-        """Train."""
-        self.train(state)
-
-    def train(self, state: FitState, turn: Turn | None = None) -> None:
+    def run(self, state: FitState, turn: Turn | None = None) -> None:
         """Train, with the decision `turn` during training, if there is one."""
         params, windows, n_epochs = state.params, state.windows, self.epochs(state)
         largest = LARGEST_EPOCH if params["max_epochs"] == "auto" else None
@@ -271,7 +267,7 @@ class TrainFilter(Train):
         choice, has_errors = state.params["observations"], state.windows.panel.errors is not None
         given = state.embedder.filters or has_errors or choice != "auto"
         found: list[FilterTest] = []  # one, if there is a test
-        self.train(state, None if given else self._noise_test(state, found))
+        super().run(state, None if given else self._noise_test(state, found))
         self._report_noise(state, given, found)
 
     def _noise_test(self, state: FitState, found: list[FilterTest]) -> Turn | None:

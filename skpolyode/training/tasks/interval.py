@@ -32,6 +32,10 @@ _LEAST = 1e-6  # squared error that counts as none
 _FAR_COST = 8  # intervals forecast for each of a minibatch
 
 
+_LEAST_MOVE = 1e-3
+"""Variances of a channel that forecasts are taken to miss at least: some cells may be exact."""
+
+
 class Minibatches(NamedTuple):
     """Default sizes of minibatches.
 
@@ -351,10 +355,6 @@ class IntervalTask(Task):
     def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
         loss = self.model.update_loss(state, self.data, rows)
         return WeightedMean(self.data).add(loss, rows, self.data.mask[rows]).value()
-
-
-_LEAST_MOVE = 1e-3
-"""Variances of a channel that forecasts are taken to miss at least: some cells may be exact."""
 
 
 def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
