@@ -93,7 +93,9 @@ class WalledMLP(nn.Module):
         self.wall, self.pull = wall, pull
         self.n_levels, self.n_linear = n_levels, n_linear
         widths = [size + n_levels, *hidden_layer_sizes, size]
-        self.layers = nn.ModuleList(_linear(*shape, generator) for shape in pairwise(widths))
+        self.layers = nn.ModuleList(
+            drawn(nn.Linear, *shape, generator=generator) for shape in pairwise(widths)
+        )
 
     def stand_still(self) -> WalledMLP:
         """Set the output inside the box to zero, and return the field itself.
@@ -164,15 +166,35 @@ class WalledMLP(nn.Module):
         return layers
 
 
-def _linear(n_in: int, n_out: int, generator: torch.Generator | None) -> nn.Linear:
-    """A linear layer with weights from torch's default distribution and a local generator."""
-    layer = nn.Linear(n_in, n_out, device="meta")  # without drawing weights
-    bound = n_in**-0.5
-    for name, shape in (("weight", (n_out, n_in)), ("bias", (n_out,))):
-        values = torch.empty(shape, dtype=torch.float32).uniform_(
-            -bound, bound, generator=generator
-        )
-        setattr(layer, name, nn.Parameter(values))
+def drawn(
+    kind: type[nn.Module], *sizes: int, generator: torch.Generator | None, **options: Any
+) -> nn.Module:
+    """A layer with torch's default distribution, drawn without torch's global generator.
+
+    Parameters
+    ----------
+    kind : type
+        `nn.Linear` or `nn.GRUCell`.
+    *sizes : int
+        Lengths of its input and output.
+    generator : torch.Generator or None
+        Source of the weights.
+    **options : dict
+        Its other arguments.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skpolyode.dynamics.field import drawn
+    >>> layer = drawn(torch.nn.Linear, 3, 2, generator=torch.Generator().manual_seed(0))
+    >>> layer(torch.zeros(1, 3)).shape
+    torch.Size([1, 2])
+    """
+    layer = kind(*sizes, device="meta", **options)  # draws nothing
+    bound = sizes[1 if kind is nn.GRUCell else 0] ** -0.5
+    for name, parameter in list(layer.named_parameters()):
+        weight = torch.empty(parameter.shape, dtype=torch.float32)
+        setattr(layer, name, nn.Parameter(weight.uniform_(-bound, bound, generator=generator)))
     return layer
 
 

@@ -2,7 +2,7 @@
 
 A model says how its state begins, how it moves while nothing is observed, and what an observation
 does to it. The pass over all observations, forecasts, training and streams are written once, for
-any model. Weights of the layers that models share come from a generator that is passed in.
+any model.
 """
 
 from __future__ import annotations
@@ -366,38 +366,6 @@ class SequenceModel(nn.Module, ABC):
             )
             ahead = {name: part.index_put((later,), moved[name]) for name, part in ahead.items()}
         return self.predict(ahead)
-
-
-def drawn(
-    kind: type[nn.Module], *sizes: int, generator: torch.Generator | None, **options: Any
-) -> nn.Module:
-    """A layer with torch's default distribution, drawn without torch's global generator.
-
-    Parameters
-    ----------
-    kind : type
-        `nn.Linear` or `nn.GRUCell`.
-    *sizes : int
-        Lengths of its input and output.
-    generator : torch.Generator or None
-        Source of the weights.
-    **options : dict
-        Its other arguments.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skpolyode.models.contract import drawn
-    >>> layer = drawn(torch.nn.Linear, 3, 2, generator=torch.Generator().manual_seed(0))
-    >>> layer(torch.zeros(1, 3)).shape
-    torch.Size([1, 2])
-    """
-    layer = kind(*sizes, device="meta", **options)  # draws nothing
-    bound = sizes[1 if kind is nn.GRUCell else 0] ** -0.5
-    for name, parameter in list(layer.named_parameters()):
-        weight = torch.empty(parameter.shape, dtype=torch.float32)
-        setattr(layer, name, nn.Parameter(weight.uniform_(-bound, bound, generator=generator)))
-    return layer
 
 
 def driven_update(

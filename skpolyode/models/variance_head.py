@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from skpolyode.models.contract import drawn
+from skpolyode.dynamics.field import drawn
 from skpolyode.saving.modules import register_module
 
 TERMS = ("most", "rate", "power", "typical", "missed", "rise", "fall")

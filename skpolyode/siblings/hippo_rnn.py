@@ -22,8 +22,9 @@ import torch
 from sklearn.utils._param_validation import StrOptions
 from torch import nn
 
+from skpolyode.dynamics.field import drawn
 from skpolyode.memory import MEMORIES, PATH_MEASURES, Memory
-from skpolyode.models.contract import Prediction, Sizes, State, drawn
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from skpolyode.models.contract import State, drawn
+from skpolyode.dynamics.field import drawn
+from skpolyode.models.contract import State
 from skpolyode.models.packed import Packed
 
 LONGEST = 1e9

@@ -26,7 +26,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from skpolyode.models.contract import Prediction, Sizes, State, drawn
+from skpolyode.dynamics.field import drawn
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer

@@ -27,7 +27,8 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import nn
 
-from skpolyode.models.contract import Prediction, Sizes, State, drawn
+from skpolyode.dynamics.field import drawn
+from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
-from skpolyode.models.contract import Prediction, Sizes, State, drawn, driven_update
+from skpolyode.dynamics.field import drawn
+from skpolyode.models.contract import Prediction, Sizes, State, driven_update
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import DrivenCell, SiblingTransformer

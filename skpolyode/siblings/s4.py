@@ -31,8 +31,9 @@ from sklearn.utils._param_validation import StrOptions
 from torch import nn
 from torch.nn import functional as F
 
+from skpolyode.dynamics.field import drawn
 from skpolyode.memory import LegTMemory, Memory
-from skpolyode.models.contract import Prediction, Sizes, State, Step, drawn, join, select
+from skpolyode.models.contract import Prediction, Sizes, State, Step, join, select
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer

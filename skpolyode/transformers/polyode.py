@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
+from skpolyode.dynamics.field import drawn
 from skpolyode.embedders import MemoryReadout, ModelEmbedder, Units
 from skpolyode.embedders.fitting import encoders_of
 from skpolyode.embedders.inputs import sizes_of
@@ -24,7 +25,7 @@ from skpolyode.embedders.static import n_features_of
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
-from skpolyode.models.contract import drawn, zero_map
+from skpolyode.models.contract import zero_map
 from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.durations import choose_window, read_duration, read_memory, typical_gap

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
+from skpolyode.dynamics.field import drawn
 from skpolyode.memory import MEMORIES
 from skpolyode.models import Packed, PolyODE, pack
-from skpolyode.models.contract import drawn
 from skpolyode.models.gain import Gain
 
 Flat = tuple[np.ndarray, np.ndarray, np.ndarray]  # times, values, offsets

@@ -8,11 +8,11 @@ import torch
 from scipy.linalg import expm
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
+from skpolyode.dynamics.field import drawn
 from skpolyode.embedders.inputs import BEFORE, InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.memory import LegSMemory, LegTMemory
 from skpolyode.models import PolyODE
-from skpolyode.models.contract import drawn
 from skpolyode.models.packed import InputSizes
 from skpolyode.panel import Inputs, Panel
 from skpolyode.panel.units import ChannelScaler, Units
