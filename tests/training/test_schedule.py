@@ -1,12 +1,13 @@
-"""The learning rate over the steps of a training."""
+"""The learning rate over the steps of a training, and when one error counts as larger."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from skpolyode.training import one_cycle
-from skpolyode.training.loop import Cycle
+from skpolyode.training.loop import Cycle, is_surely_larger
 
 
 @pytest.mark.parametrize("total", [1, 2, 10, 777])
@@ -88,3 +89,20 @@ def test_in_the_second_half_every_second_epoch_is_validated(n_epochs):
 def test_of_a_shortened_cycle_every_epoch_is_validated():
     cycle = cycle_of(SETTLED)
     assert all(cycle.is_due(epoch, epoch - 1) for epoch in range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("n_series", "more", "is_larger"),
+    [
+        (12, 0.005, False),
+        (12, 0.02, True),
+        (6, 0.005, True),
+        (6, -0.005, False),
+    ],
+)
+def test_of_many_series_a_small_difference_does_not_count(n_series, more, is_larger):
+    """Errors of half the series rise and of the others fall, by more than their sum does."""
+    others = torch.ones(2, n_series)
+    spread = torch.tensor([1.1, 1 / 1.1]).repeat(n_series // 2)
+    errors = torch.stack([(1 + more) * spread, others[1]])
+    assert is_surely_larger(errors, others) is is_larger
