@@ -9,7 +9,7 @@ import numpy as np
 
 from skpolyode.embedders.paths import rows_until
 from skpolyode.errors import Faults
-from skpolyode.models.packed import Driven, InputSizes
+from skpolyode.models.contract import Driven, InputSizes
 from skpolyode.panel import Inputs, Panel, as_panel, offsets_from, series_index
 from skpolyode.panel.checks import TOO_LARGE, note_cells
 from skpolyode.panel.inputs import KINDS, on_clock_of

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from skpolyode.memory.base import SHORTEST_GAP
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed
 from skpolyode.saving.modules import register_module
 
 FEWEST = 30
@@ -124,7 +124,7 @@ class Gain(nn.Module):
     ) -> torch.Tensor:
         """Gains (n, D) of observations, `gap` (n, D) after the previous ones of their channels.
 
-        `error` and `posterior` (n, D) are those of :class:`~skpolyode.models.packed.Packed`.
+        `error` and `posterior` (n, D) are those of :class:`~skpolyode.models.contract.Packed`.
         """
         odds = self._forecast(gap, posterior)
         odds = torch.where(seen, odds, self.unseen.to(odds.dtype))

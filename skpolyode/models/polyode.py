@@ -37,9 +37,17 @@ from skpolyode.dynamics import (
 )
 from skpolyode.dynamics.integrate import Begun
 from skpolyode.memory import Memory
-from skpolyode.models.contract import Prediction, SequenceModel, State, Step, driven_update, join
+from skpolyode.models.contract import (
+    InputSizes,
+    Packed,
+    Prediction,
+    SequenceModel,
+    State,
+    Step,
+    driven_update,
+    join,
+)
 from skpolyode.models.gain import Gain
-from skpolyode.models.packed import InputSizes, Packed
 from skpolyode.models.single import FEW_SERIES, SinglePolyODE
 from skpolyode.saving.codec import register
 

@@ -22,8 +22,7 @@ from skpolyode.dynamics.field import ACTIVATION
 from skpolyode.dynamics.integrate import Layers
 from skpolyode.memory.base import LONGEST_PART, SHORTEST_GAP, Memory
 from skpolyode.memory.tables import N_ORDERS
-from skpolyode.models.contract import Prediction, State, Step
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, State, Step
 
 FEW_SERIES = 8  # take less time one by one in numpy (of 100 rows: 0.46 s, in torch 0.57 s)
 _AT_ONCE = 256  # rows whose states are joined: to make tensors of each took an eighth of a pass
@@ -135,7 +134,7 @@ SingleState = dict[str, np.ndarray]
 
 
 class Observation(NamedTuple):
-    """One row of one series; see :class:`~skpolyode.models.packed.Packed`."""
+    """One row of one series; see :class:`~skpolyode.models.contract.Packed`."""
 
     x: np.ndarray  # float64 (D,), standardised; anything where not observed
     mask: np.ndarray  # bool (D,)

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from skpolyode.dynamics import STEPPERS, integrate
-from skpolyode.models.contract import SequenceModel, Sizes, State
-from skpolyode.models.packed import InputSizes, Packed
+from skpolyode.models.contract import InputSizes, Packed, SequenceModel, Sizes, State
 from skpolyode.siblings.layers import Start
 from skpolyode.transformers.base import COUNT_OR_AUTO
 from skpolyode.transformers.neural import NeuralTransformer

@@ -24,8 +24,7 @@ from torch import nn
 
 from skpolyode.dynamics.field import drawn
 from skpolyode.memory import MEMORIES, PATH_MEASURES, Memory
-from skpolyode.models.contract import Prediction, Sizes, State
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, Sizes, State
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed

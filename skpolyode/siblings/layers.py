@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from skpolyode.dynamics.field import drawn
-from skpolyode.models.contract import State
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, State
 
 LONGEST = 1e9
 """Units of time after which nothing changes any more, so that times may be infinite."""

@@ -27,8 +27,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from skpolyode.dynamics.field import drawn
-from skpolyode.models.contract import Prediction, Sizes, State
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, Sizes, State
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import draw_normal

@@ -28,8 +28,7 @@ from sklearn.utils._param_validation import Interval
 from torch import nn
 
 from skpolyode.dynamics.field import drawn
-from skpolyode.models.contract import Prediction, Sizes, State
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, Sizes, State
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import hidden_layer, observed_inputs, where_observed

@@ -17,8 +17,7 @@ from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.dynamics.field import drawn
-from skpolyode.models.contract import Prediction, Sizes, State, driven_update
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, Sizes, State, driven_update
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import DrivenCell, SiblingTransformer
 from skpolyode.siblings.layers import observed_inputs

@@ -33,8 +33,7 @@ from torch.nn import functional as F
 
 from skpolyode.dynamics.field import drawn
 from skpolyode.memory import LegTMemory, Memory
-from skpolyode.models.contract import Prediction, Sizes, State, Step, join, select
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, Sizes, State, Step, join, select
 from skpolyode.saving.modules import register_module
 from skpolyode.siblings.base import SiblingModel, SiblingTransformer
 from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed

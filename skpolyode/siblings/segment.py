@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from skpolyode.models.contract import Prediction, State, join, select
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, State, join, select
 from skpolyode.training.tasks import IntervalTask, Minibatches
 
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from skpolyode.models.contract import select
+from skpolyode.models.contract import Packed, select
 from skpolyode.models.gain import FEWEST, counted_mean
-from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.models.variance_head import (
     LEAST,

@@ -25,8 +25,7 @@ from skpolyode.embedders.static import n_features_of
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
-from skpolyode.models.contract import zero_map
-from skpolyode.models.packed import InputSizes
+from skpolyode.models.contract import InputSizes, zero_map
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.durations import choose_window, read_duration, read_memory, typical_gap
 from skpolyode.panel.select import drop_empty

@@ -13,7 +13,7 @@ from skpolyode.embedders.inputs import BEFORE, InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.memory import LegSMemory, LegTMemory
 from skpolyode.models import PolyODE
-from skpolyode.models.packed import InputSizes
+from skpolyode.models.contract import InputSizes
 from skpolyode.panel import Inputs, Panel
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.siblings import ODERNN, GRUODEBayes

@@ -6,8 +6,7 @@ from dataclasses import fields
 
 import torch
 
-from skpolyode.models.contract import SequenceModel
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, SequenceModel
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import Minibatches
 from skpolyode.training.tasks.interval import (

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from skpolyode.models.contract import Prediction, SequenceModel, State, select
-from skpolyode.models.packed import Packed
+from skpolyode.models.contract import Packed, Prediction, SequenceModel, State, select
 from skpolyode.training.loop import Task
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from skpolyode.models.contract import Prediction, State
+from skpolyode.models.contract import Packed, Prediction, State
 from skpolyode.models.gain import Passed
-from skpolyode.models.packed import Packed
 from skpolyode.models.polyode import PolyODE
 from skpolyode.training.tasks.interval import IntervalTask
 
