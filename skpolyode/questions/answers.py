@@ -45,7 +45,7 @@ _BEFORE = (
 def integrals(
     transformer: Any, X: Any, sides: tuple, relative_to: str | None, coverage: float, mean: bool
 ) -> pd.DataFrame:
-    """`AnswersQuestions.integral`, or `average` if `mean`; `sides` is (start, end)."""
+    """`SeriesTransformer.integral`, or `average` if `mean`; `sides` is (start, end)."""
     check_is_fitted(transformer)
     check_share("coverage", coverage)
     panel = read_panel(transformer, X, reset=False)
@@ -158,7 +158,7 @@ def known_errors(transformer: Any) -> PathErrors:
 
 
 def slopes(transformer: Any, X: Any, times: Any, order: int, relative_to: str | None) -> Panel:
-    """`AnswersQuestions.derivative`."""
+    """`SeriesTransformer.derivative`."""
     check_is_fitted(transformer)
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
         raise ValueError(f"order must be an int of at least 1, got {order!r}.")
@@ -178,7 +178,7 @@ def slopes(transformer: Any, X: Any, times: Any, order: int, relative_to: str | 
 
 
 def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) -> Panel:
-    """`AnswersQuestions.derivative_std`."""
+    """`SeriesTransformer.derivative_std`."""
     check_is_fitted(transformer)
     embedder, errors = transformer.embedder_, known_errors(transformer)
 
