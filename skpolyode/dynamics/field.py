@@ -20,18 +20,10 @@ class Activation(NamedTuple):
 
     of_tensor: Callable[[Tensor], Tensor]
     of_array: Callable[[np.ndarray], np.ndarray]
-    slope: Callable[[Tensor], Tensor]
     backward: Callable[[Tensor, Tensor], Tensor]  # of gradient and input
 
 
-def _silu_slope(x: Tensor) -> Tensor:
-    sigmoid = x.sigmoid()
-    return sigmoid * (1 + x * (1 - sigmoid))
-
-
-ACTIVATION = Activation(
-    F.silu, lambda x: x * expit(x), _silu_slope, torch.ops.aten.silu_backward.default
-)
+ACTIVATION = Activation(F.silu, lambda x: x * expit(x), torch.ops.aten.silu_backward.default)
 """SiLU. With equal steps it learns Lorenz63 three times faster than tanh (validation error 0.03
 against 0.19 after 8 epochs), at a third of the cost on a CPU."""
 

@@ -395,7 +395,9 @@ def waves_at(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.nd
             continue
         at = np.concatenate([t, asked.times[place]])
         values, sure = x[rows, enough], errors[rows, enough]
-        wave, starts = np.zeros((len(at), values.shape[1])), _starts(len(t))
+        wave, beyond = np.zeros((len(at), values.shape[1])), max(len(t) - _MOST_ROWS, 0)
+        n_parts = 1 + -(-beyond // (_MOST_ROWS // 2))
+        starts = np.linspace(0, beyond, n_parts).astype(np.int64)  # evenly spaced
         stops = np.minimum(starts + _MOST_ROWS, len(t))
         for share, first, stop in zip(np.eye(len(starts)), starts, stops, strict=True):
             part = slice(first, stop)
@@ -405,12 +407,6 @@ def waves_at(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.nd
             wave[near] += weight[near, None] * of_part
         at_rows[rows, enough], found[place, enough] = np.split(wave, [len(t)])
     return found, at_rows
-
-
-def _starts(n_rows: int) -> np.ndarray:
-    """First rows of the parts of a series, evenly spaced."""
-    beyond = max(n_rows - _MOST_ROWS, 0)
-    return np.linspace(0, beyond, 1 + -(-beyond // (_MOST_ROWS // 2))).astype(np.int64)
 
 
 def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> np.ndarray:

@@ -141,6 +141,7 @@ def jacobian(field: WalledMLP, z: Tensor) -> Tensor:
     (first, bias), *later = field.affine()
     drive, matrix = F.linear(out, first, bias), first @ inside
     for weight, bias in later:
-        matrix = weight @ (ACTIVATION.slope(drive)[:, :, None] * matrix)
+        slope = ACTIVATION.backward(torch.ones_like(drive), drive)
+        matrix = weight @ (slope[:, :, None] * matrix)
         drive = F.linear(ACTIVATION.of_tensor(drive), weight, bias)
     return matrix - field.pull * (torch.eye(z.shape[1], dtype=z.dtype, device=z.device) - inside)
