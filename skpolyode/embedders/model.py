@@ -9,7 +9,7 @@ import torch
 
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import Embedder
-from skpolyode.embedders.batching import lead_batches
+from skpolyode.embedders.batching import lead_batches, map_threads
 from skpolyode.embedders.trained_model import Known, TrainedModel, take_known
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.futures.continued import Ahead
@@ -17,6 +17,7 @@ from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, series_of_rows, take, time_since_seen
 from skpolyode.saving.codec import saved
+from skpolyode.threads import one_thread
 from skpolyode.training import forecasting_mse
 
 
@@ -130,7 +131,9 @@ class ModelEmbedder(TrainedModel, Embedder):
         end, values = panel.end, np.empty((len(times), panel.n_channels))
         if known is None and combine and self.stacking is not None:
             known = self.known(panel)
-        for part, where, leads, asked in lead_batches(panel, times, offsets, end):
+
+        def answer(batch: tuple[slice, slice, np.ndarray, np.ndarray]) -> None:
+            part, where, leads, asked = batch
             durations, here = (end - panel.start)[part], panel[part]
             run = self.free_run(self.recent_states(here), durations, leads, here)
             if known is not None:
@@ -138,6 +141,8 @@ class ModelEmbedder(TrainedModel, Embedder):
                 driven = self.responses_ahead(here, elapsed)
                 run = self.stacked(run, take_known(known, part), elapsed, driven)
             values[where] = self.units.scaler.inverse(run)[asked]
+
+        map_threads(answer, list(lead_batches(panel, times, offsets, end)))
         return values
 
     def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
@@ -181,7 +186,7 @@ class ModelEmbedder(TrainedModel, Embedder):
         """
         unit, n_rows = self.units.time_scale, panel.lengths
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (leads, durations))
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             if self.inputs is None:
                 mean = self.exact.look_ahead(states, since, elapsed).mean
             else:

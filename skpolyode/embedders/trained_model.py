@@ -356,7 +356,7 @@ class TrainedModel:
         wanted = torch.full((len(data),), -1, device=self.device)
         wanted[place] = torch.arange(len(rows), device=self.device)
         found, states = [], []
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             for step in model.run(data):
                 kept = wanted[step.rows] >= 0
                 if kept.any():
@@ -370,7 +370,7 @@ class TrainedModel:
 
     def features_of(self, states: State) -> np.ndarray:
         """Features (B, F) of states of the model, without duration and standard deviations."""
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             blocks = self._blocks(states)
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
