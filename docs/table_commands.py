@@ -105,7 +105,7 @@ TABLES = {
     ),
     "interval_processes": Table(
         "intervals",
-        full="--processes 12 40 5 3 --seeds 11 12 --epochs 10",
+        full="--processes 12 40 5 3 1 --seeds 11 12 --epochs 10",
         quick="--processes 12 --seeds 0 --epochs 1",
     ),
     "sample_paths": Table("paths", quick="--epochs 1"),

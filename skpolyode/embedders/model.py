@@ -20,6 +20,7 @@ from skpolyode.embedders.base import (
     cut,
     lead_batches,
     map_chunks,
+    map_threads,
     take_known,
 )
 from skpolyode.embedders.inputs import InputEncoder
@@ -33,6 +34,7 @@ from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, recent_part, series_of_rows, take, time_since_seen
 from skpolyode.panel.units import Standardised, Units
 from skpolyode.saving.codec import saved
+from skpolyode.threads import one_thread
 from skpolyode.training import forecasting_mse
 
 _DERIVED = ("exact", "follower")
@@ -329,7 +331,7 @@ class ModelEmbedder(Embedder):
         wanted = torch.full((len(data),), -1, device=self.device)
         wanted[place] = torch.arange(len(rows), device=self.device)
         found, states = [], []
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             for step in model.run(data):
                 kept = wanted[step.rows] >= 0
                 if kept.any():
@@ -343,7 +345,7 @@ class ModelEmbedder(Embedder):
 
     def features_of(self, states: State) -> np.ndarray:
         """Features (B, F) of states of the model, without duration and standard deviations."""
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             blocks = self._blocks(states)
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
@@ -419,7 +421,9 @@ class ModelEmbedder(Embedder):
         end, values = panel.end, np.empty((len(times), panel.n_channels))
         if known is None and combine and self.stacking is not None:
             known = self.known(panel)
-        for part, where, leads, asked in lead_batches(panel, times, offsets, end):
+
+        def answer(batch: tuple[slice, slice, np.ndarray, np.ndarray]) -> None:
+            part, where, leads, asked = batch
             durations, here = (end - panel.start)[part], panel[part]
             run = self.free_run(self.recent_states(here), durations, leads, here)
             if known is not None:
@@ -427,6 +431,8 @@ class ModelEmbedder(Embedder):
                 driven = self.responses_ahead(here, elapsed)
                 run = self.stacked(run, take_known(known, part), elapsed, driven)
             values[where] = self.units.scaler.inverse(run)[asked]
+
+        map_threads(answer, list(lead_batches(panel, times, offsets, end)))
         return values
 
     def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
@@ -470,7 +476,7 @@ class ModelEmbedder(Embedder):
         """
         unit, n_rows = self.units.time_scale, panel.lengths
         since, elapsed = (torch.from_numpy(x / unit).to(self.device) for x in (leads, durations))
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             if self.inputs is None:
                 mean = self.exact.look_ahead(states, since, elapsed).mean
             else:

@@ -25,6 +25,7 @@ from skpolyode.models.variance_head import Gap
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import at_times, first_series, series_chunks, series_of_rows
 from skpolyode.panel.units import Units
+from skpolyode.threads import one_thread
 from skpolyode.training.variance import Hidden, learn_variance
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def path_std(
     """
     head, (scaler, unit) = embedder.scale, embedder.units
     asked = PathQuery.of(panel, times, offsets)
-    with torch.no_grad():
+    with torch.no_grad(), one_thread():
         expected = follow(embedder, panel, look=lambda state: head(state["z"].float()))
         gap = _gap(embedder, asked, expected, shares(embedder, panel))
         # Before its first observation the variance is that of a forecast of the same lead.

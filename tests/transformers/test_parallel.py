@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.models.contract import SequenceModel
 from skpolyode.transformers.stages import bar_settings
 from tests.transformers.registry import all_transformers
 
@@ -121,3 +122,24 @@ def test_global_seeds_have_no_influence(panel):
         embeddings.append(small_polyode().fit_transform(panel))
         torch.set_rng_state(state)
     assert embeddings[0].tolist() == embeddings[1].tolist()
+
+
+ANSWERS = ("transform", "interpolate", "interpolate_interval", "residuals")
+AHEAD = ("forecast", "forecast_interval", "sample_paths")
+
+
+@pytest.mark.parametrize("answer", ANSWERS + AHEAD)
+def test_a_model_answers_on_one_thread(answer, panel, two_threads, monkeypatch):
+    """On a busy machine, threads inside small operations wait for each other."""
+    model, seen = small_polyode().fit(panel), []
+    for name in ("run", "look_ahead"):
+        method = getattr(SequenceModel, name)
+
+        def recorded(*args, method=method, **options):
+            seen.append(torch.get_num_threads())
+            return method(*args, **options)
+
+        monkeypatch.setattr(SequenceModel, name, recorded)
+    ahead = {"times": [1.0], "relative_to": "end"} if answer in AHEAD else {}
+    getattr(model, answer)(panel, **ahead)
+    assert set(seen) == {1}
