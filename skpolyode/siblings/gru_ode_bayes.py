@@ -30,8 +30,7 @@ from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn, driven_update
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import DrivenCell, SiblingTransformer
-from skpolyode.siblings.layers import draw_normal, hidden_layer
+from skpolyode.siblings.base import DrivenCell, SiblingTransformer, draw_normal, hidden_layer
 from skpolyode.transformers.parameters import COUNT
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump

@@ -27,8 +27,13 @@ from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import SiblingModel, SiblingTransformer
-from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed
+from skpolyode.siblings.base import (
+    AgeHead,
+    SiblingModel,
+    SiblingTransformer,
+    observed_inputs,
+    where_observed,
+)
 from skpolyode.transformers.parameters import COUNT, DURATION, Duration
 
 

@@ -30,8 +30,7 @@ from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import SiblingModel, SiblingTransformer
-from skpolyode.siblings.layers import draw_normal
+from skpolyode.siblings.base import SiblingModel, SiblingTransformer, draw_normal
 from skpolyode.transformers.parameters import COUNT, layer_sizes
 
 

@@ -20,8 +20,7 @@ from skpolyode.models.contract import Prediction, Sizes, State
 from skpolyode.models.layers import drawn, driven_update
 from skpolyode.models.packed import Packed
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import DrivenCell, SiblingTransformer
-from skpolyode.siblings.layers import observed_inputs
+from skpolyode.siblings.base import DrivenCell, SiblingTransformer, observed_inputs
 from skpolyode.transformers.parameters import COUNT, layer_sizes
 
 
