@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch, check_random_state
 
-from skpolyode.datasets.simulation import Simulation
-from skpolyode.datasets.trajectories import Field, Trajectories
+from skpolyode.datasets.simulation import Field, Simulation, Trajectories
 
 Range = tuple[float, float]
 

@@ -30,7 +30,7 @@ from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import drop_empty, observed_series, series_of_rows
 from skpolyode.panel.units import ChannelScaler
-from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
+from skpolyode.structural.forecaster import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import (
     as_fitted,
