@@ -24,9 +24,8 @@ from skpolyode.memory import MEMORIES, legt_basis
 from skpolyode.memory.pieces import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.durations import choose_window
-from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import series_of_rows
-from skpolyode.panel.units import Units
+from skpolyode.panel.units import CellLimits, Units
 from skpolyode.saving.codec import saved
 
 _SMALLEST_PENALTY = 1e-9  # in variances of the channel; a smaller one is lost to rounding

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
+from skpolyode.panel.cells import Times
 from skpolyode.panel.checks import fit_ids, read_ids
-from skpolyode.panel.columns import join_beside
 from skpolyode.panel.inputs import join_inputs
-from skpolyode.panel.rows import Rows, offsets_from
-from skpolyode.panel.timeaxis import Times
+from skpolyode.panel.rows import Rows, join_beside, offsets_from
 
 
 def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:

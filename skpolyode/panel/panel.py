@@ -12,17 +12,20 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.cell_errors import with_errors
+from skpolyode.panel.cells import Times
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows, fit_limits
 from skpolyode.panel.concat import concat_rows
 from skpolyode.panel.inputs import Inputs, fit_inputs
-from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
-from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
-from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing
-from skpolyode.panel.readers.sktime import rows_from_sktime
+from skpolyode.panel.readers.lists import (
+    rows_from_array,
+    rows_from_flat,
+    rows_from_frames,
+    rows_from_series,
+    with_errors,
+)
+from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
 from skpolyode.panel.rows import Duplicates, Rows, are_offsets, offsets_from, series_index
 from skpolyode.panel.selection import channel_order, refuse_reordered
-from skpolyode.panel.timeaxis import Times
 from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
 
 

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from skpolyode.panel.cells import TimeAxis, Times
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from, series_index
-from skpolyode.panel.timeaxis import TimeAxis, Times
 
 ENOUGH_ROWS = 20_000  # enough to learn the size of errors
 

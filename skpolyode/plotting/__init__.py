@@ -6,11 +6,13 @@ matplotlib.
 """
 
 from skpolyode.plotting.coefficients import CoefficientDisplay
-from skpolyode.plotting.crossing import CrossingDisplay
-from skpolyode.plotting.forecast import ForecastDisplay
-from skpolyode.plotting.reconstruction import ReconstructionDisplay
 from skpolyode.plotting.reliability import ReliabilityDisplay
-from skpolyode.plotting.risk import RiskDisplay
+from skpolyode.plotting.series import (
+    CrossingDisplay,
+    ForecastDisplay,
+    ReconstructionDisplay,
+    RiskDisplay,
+)
 from skpolyode.plotting.training import TrainingDisplay
 
 __all__ = [

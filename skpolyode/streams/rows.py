@@ -12,7 +12,7 @@ import pandas as pd
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.cells import rectangular
+from skpolyode.panel.cells import Times, join_times, rectangular
 from skpolyode.panel.checks import (
     DUPLICATE,
     TOO_LARGE,
@@ -22,14 +22,13 @@ from skpolyode.panel.checks import (
     note_extremes,
     some_of,
 )
-from skpolyode.panel.outliers import note_judged
 from skpolyode.panel.query import check_kind, read_instants
 from skpolyode.panel.readers.kinds import as_pandas
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.readers.long import Table, group_rows
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.selection import channel_order, refuse_reordered
-from skpolyode.panel.timeaxis import Times, join_times
+from skpolyode.panel.units import note_judged
 
 AS_WAS = "; the stream is as it was"
 _REMEDIES = {  # instead of options that only panels have

@@ -34,11 +34,10 @@ from skpolyode.ensemble.periods import (
 )
 from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel, as_panel, offsets_from, query_times
-from skpolyode.panel.codes import warn_of_codes
-from skpolyode.panel.outliers import CellLimits, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty, fill_values, series_of_rows
 from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.units import CellLimits, warn_of_codes, within_limits
 from skpolyode.saving.codec import saved
 from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.components import (

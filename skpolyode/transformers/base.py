@@ -24,8 +24,8 @@ from skpolyode.embedders.direct import new_readout
 from skpolyode.fit_report import FitReport
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.durations import covered
-from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import blank_panel, fill_rows, fill_values
+from skpolyode.panel.units import CellLimits
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.embeddings import checked_embeddings, read_back
 from skpolyode.transformers.estimator import SeriesEstimator

@@ -23,7 +23,6 @@ from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times
 from skpolyode.panel.durations import typical_gap
-from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import (
     drop_empty,
     fill_rows,
@@ -31,6 +30,7 @@ from skpolyode.panel.select import (
     observed_series,
     series_of_rows,
 )
+from skpolyode.panel.units import CellLimits
 from skpolyode.training.report import warn_if_nothing_was_learned
 from skpolyode.training.task import Task
 from skpolyode.training.tasks import IntervalTask
