@@ -66,7 +66,11 @@ def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
             parts = (*whole, *_squares(transformer, panel, j))
             others, n, without, m = (np.delete(part, j, axis=1).sum(axis=1) for part in parts)
             columns.append((np.sqrt(others / n), np.sqrt(without / m)))
-        repeats = _repeats(panel)
+        # Shares (B, D) of readings that equal the previous one of the channel.
+        series, values = series_of_rows(panel), pd.DataFrame(panel.values)
+        before = values.groupby(series).ffill().groupby(series).shift()
+        same, pairs = (values == before).to_numpy(), (values.notna() & before.notna()).to_numpy()
+        repeats = _sums(panel, same) / _sums(panel, pairs)
     beside = np.array(columns).transpose(1, 2, 0)  # (2, B, D)
     return pd.DataFrame(
         {
@@ -97,11 +101,3 @@ def _sums(panel: Panel, cells: np.ndarray) -> np.ndarray:
     sums = np.zeros((panel.n_series, panel.n_channels))
     np.add.at(sums, series_of_rows(panel), np.nan_to_num(cells))
     return sums
-
-
-def _repeats(panel: Panel) -> np.ndarray:
-    """Shares (B, D) of readings that equal the previous one of the channel."""
-    series, values = series_of_rows(panel), pd.DataFrame(panel.values)
-    before = values.groupby(series).ffill().groupby(series).shift()
-    pairs = values.notna() & before.notna()
-    return _sums(panel, (values == before).to_numpy()) / _sums(panel, pairs.to_numpy())

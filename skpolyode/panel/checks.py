@@ -206,8 +206,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    axis = rows.times.axis
-    kind = REPEATED_HOUR if axis.unit is not None and axis.tz is None else DUPLICATE
+    kind = REPEATED_HOUR if rows.times.axis.unit and not rows.times.axis.tz else DUPLICATE
     _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
     rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
     _note_rows(TOO_LATE, same & late, rule, rows, faults)

@@ -84,18 +84,6 @@ def _sizes(starts: np.ndarray, n_rows: int) -> np.ndarray:
     return np.diff(starts, append=n_rows)
 
 
-def join_beside(panels: Sequence[Any]) -> dict[str, np.ndarray]:
-    """Columns of concatenated panels; NaN for panels that lack one."""
-    names = dict.fromkeys(name for panel in panels for name in panel.rows.beside)
-    blank = [np.full(panel.values.shape, np.nan) for panel in panels] if names else []
-    return {
-        name: np.concatenate(
-            [panel.rows.beside.get(name, b) for panel, b in zip(panels, blank, strict=True)]
-        )
-        for name in names
-    }
-
-
 Duplicates = Literal["error", "mean", "sum", "first", "last"]
 
 _NEAR_TICK = 1e-3  # ticks by which rounding may move a time

@@ -5,9 +5,9 @@ draws it, optionally on given axes, and keeps the artists as attributes. The fir
 matplotlib.
 """
 
-from skpolyode.plotting.coefficients import CoefficientDisplay
 from skpolyode.plotting.reliability import ReliabilityDisplay
 from skpolyode.plotting.series import (
+    CoefficientDisplay,
     CrossingDisplay,
     ForecastDisplay,
     ReconstructionDisplay,

@@ -120,7 +120,14 @@ class TrainingDisplay:
                 f"which {type(estimator).__name__} does not have; of a pipeline or a search pass "
                 "the fitted step itself, of a forecaster its transformer_."
             )
-        best, stages = getattr(estimator, "best_epoch_", None), _first_epochs(estimator)
+        report = getattr(estimator, "fit_report_", None)
+        stages = None if report is None else {}
+        for decision in () if report is None else report.decisions:
+            if "epochs" in decision.figures:
+                stages[decision.stage] = 0
+            elif epochs := decision.figures.get("after_epochs"):
+                stages[decision.stage] = epochs
+        best = getattr(estimator, "best_epoch_", None)
         display = cls(estimator.history_, best_epoch=best, stages=stages)
         return display.plot(ax, line_kw=line_kw)
 
@@ -189,17 +196,3 @@ class TrainingDisplay:
             top = self.axes_[0].get_xaxis_transform()
             style = {"va": "bottom", "ha": "left", "fontsize": "small"}
             self.axes_[0].text(start, 1.01, name, transform=top, **style)
-
-
-def _first_epochs(estimator: Any) -> dict[str, int] | None:
-    """First epoch of each part of a training, by the report of the fit."""
-    report = getattr(estimator, "fit_report_", None)
-    if report is None:
-        return None
-    starts = {}
-    for decision in report.decisions:
-        if "epochs" in decision.figures:
-            starts[decision.stage] = 0
-        elif epochs := decision.figures.get("after_epochs"):
-            starts[decision.stage] = epochs
-    return starts

@@ -339,8 +339,11 @@ class Decoder:
 
     def _object(self, pair: list) -> Any:
         tag, state = pair
-        if tag not in _CLASSES:
-            _load_room(tag.partition(".")[0])
+        room = tag.partition(".")[0]
+        if tag not in _CLASSES and room in _ROOMS:  # its modules register classes
+            path = getattr(import_module(f"{_PACKAGE}.{room}"), "__path__", ())
+            for module in walk_packages(path, f"{_PACKAGE}.{room}."):
+                import_module(module.name)
         if tag not in _CLASSES:
             raise UnknownNameError(f"an object of {tag!r}")
         codec = _CODECS[_CLASSES[tag]]
@@ -349,14 +352,6 @@ class Decoder:
         if self._room < 0:
             raise ValueError(f"{tag} is longer than the file")
         return codec.from_state(parts)
-
-
-def _load_room(room: str) -> None:
-    """Import all modules of a part of the package, so that its classes are registered."""
-    if room in _ROOMS:
-        path = getattr(import_module(f"{_PACKAGE}.{room}"), "__path__", ())
-        for module in walk_packages(path, f"{_PACKAGE}.{room}."):
-            import_module(module.name)
 
 
 def _random_state(state: dict[str, Any]) -> np.random.RandomState:

@@ -82,7 +82,10 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
         raise FileNotFoundError(
             f"{os.fspath(path)!r} is in a folder that is not there: make the folder first."
         )
-    _remove_left(target)
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with suppress(OSError):  # of a killed writer; another one may have removed it
+            if left.stat().st_mtime < time.time() - _LEFT:
+                left.unlink()
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         with part.open("xb") as file:
@@ -95,14 +98,6 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _remove_left(target: Path) -> None:
-    """Remove partial files of killed writers, but not those of active ones."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-        with suppress(OSError):  # another writer may have removed it
-            if left.stat().st_mtime < time.time() - _LEFT:
-                left.unlink()
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndarray]]:
@@ -131,21 +126,6 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
             f"{str(path)!r} is a safetensors file, but not of skpolyode: only what `save` of an "
             "estimator wrote can be loaded."
         )
-    return *_checked_content(path, text, arrays), arrays
-
-
-def damaged(path: str | os.PathLike[str]) -> ValueError:
-    """Error for a file that has changed since it was saved."""
-    return ValueError(
-        f"{str(path)!r} is not a file of skpolyode, or it is damaged or cut short: pass a file "
-        "that `save` of an estimator wrote, and copy or save it again."
-    )
-
-
-def _checked_content(
-    path: str | os.PathLike[str], text: str, arrays: dict[str, np.ndarray]
-) -> tuple[Any, str]:
-    """Content and version; a ValueError if the format is later or the digest differs."""
     try:
         head, _, text = text.partition("\n")
         about, digest = head.rsplit(" ", 1)
@@ -161,7 +141,15 @@ def _checked_content(
         )
     if digest != _digest(about, text, arrays):
         raise damaged(path)
-    return content, version
+    return content, version, arrays
+
+
+def damaged(path: str | os.PathLike[str]) -> ValueError:
+    """Error for a file that has changed since it was saved."""
+    return ValueError(
+        f"{str(path)!r} is not a file of skpolyode, or it is damaged or cut short: pass a file "
+        "that `save` of an estimator wrote, and copy or save it again."
+    )
 
 
 def _digest(about: str, text: str, arrays: dict[str, np.ndarray]) -> str:

@@ -24,8 +24,7 @@ from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import at_times
 from skpolyode.panel.units import Standardised
-from skpolyode.streams.clock import Update
-from skpolyode.streams.stream import SeriesStream
+from skpolyode.streams.stream import SeriesStream, Update
 
 # Parts that a stream keeps in addition to the model's state, one row per series:
 _STATIC = "static"  # standardised static covariates
