@@ -258,16 +258,14 @@ class HeadEstimator(SeriesEstimator):
                 transformer = make_union(transformer, StaticFeatures())
             Z = np.asarray(transformer.fit(panel, None).transform(panel), dtype=np.float64)
             heads = self._heads(kind, target, seed)
-            scores, compared = [0.0], len(kinds) + len(heads) > 2 and len(folds) > 0
-            if compared:
-                params = [fit_parameters(head, weights) or None for head in heads]
-                pairs = zip(heads, params, strict=True)
-                each = [
-                    cross_val_score(self._as_scored(h), Z, target, params=p, **options)
-                    for h, p in pairs
-                ]
-                scores = [float(np.mean(one)) for one in each]
+            scores = []
+            for head in heads if len(kinds) + len(heads) > 2 and folds else ():
+                options["params"] = fit_parameters(head, weights) or None
+                each = cross_val_score(self._as_scored(head), Z, target, **options)
+                scores.append(float(np.mean(each)))
+            if scores:
                 self.cv_scores_[kind] = max(scores)
+            scores = scores or [0.0]
             if not np.isfinite(scores).all():
                 raise ValueError(
                     f"scoring={self.scoring!r} of {type(self).__name__} gave {scores} for "

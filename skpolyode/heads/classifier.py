@@ -339,7 +339,21 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             If a confidence is not a probability, or a class was not in `fit`.
         """
         check_is_fitted(self)
-        needed = self._needed(confidence)
+        each = confidence
+        if not isinstance(confidence, dict):
+            each = dict.fromkeys(self.classes_, confidence)
+        if unknown := [label for label in each if label not in self.classes_]:
+            raise ValueError(
+                f"confidence names the class {unknown[0]!r}, which was not in fit: classes are "
+                f"{some_of(self.classes_)}."
+            )
+        if wrong := [x for x in each.values() if not (isinstance(x, Real) and 0 < x <= 1)]:
+            raise ValueError(
+                f"confidence must be a probability over 0 and up to 1, or a dict with one for each "
+                f"class, got {wrong[0]!r}."
+            )
+        # Infinite for classes that are not decided.
+        needed = np.array([each.get(label, np.inf) for label in self.classes_.tolist()])
         path = self.predict_proba_path(X)
         series, reached = series_index(path.offsets), path.values >= needed
         row = np.flatnonzero(reached.any(axis=1))
@@ -352,23 +366,6 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         return pd.DataFrame(
             {"series": path.ids, "class": pd.Series(label, dtype=object), "time": time.array}
         )
-
-    def _needed(self, confidence: Any) -> np.ndarray:
-        """Required probability (K,) of each class; infinite for classes that are not decided."""
-        each = (
-            confidence if isinstance(confidence, dict) else dict.fromkeys(self.classes_, confidence)
-        )
-        if unknown := [label for label in each if label not in self.classes_]:
-            raise ValueError(
-                f"confidence names the class {unknown[0]!r}, which was not in fit: classes are "
-                f"{some_of(self.classes_)}."
-            )
-        if wrong := [x for x in each.values() if not (isinstance(x, Real) and 0 < x <= 1)]:
-            raise ValueError(
-                f"confidence must be a probability over 0 and up to 1, or a dict with one for each "
-                f"class, got {wrong[0]!r}."
-            )
-        return np.array([each.get(label, np.inf) for label in self.classes_.tolist()])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy.

@@ -321,7 +321,12 @@ class ModelStream(SeriesStream):
             driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
             state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
         if self._embedder.calibration is not None:
-            state |= self._blank_spread()
+            rows, (scaler, _) = np.arange(len(nothing) + 1), self._embedder.units
+            spread = self._embedder.calibration.known_at(nothing, rows, rows[:-1])
+            floor, ceiling = scaler.limits.floor, scaler.limits.ceiling
+            ends = (np.broadcast_to(x, nothing.shape) for x in (floor, ceiling))
+            cells = LastCells(nothing, np.zeros(nothing.shape, dtype=bool), *ends)
+            state |= self._last_cells(spread, cells)
         if self._has_posterior:
             state[_POSTERIOR] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
@@ -425,15 +430,6 @@ class ModelStream(SeriesStream):
             np.where(x > scaler.transform(ceiling), np.inf, ceiling),
         )
         return self._last_cells(self._embedder.calibration.updated(spread, values), last)
-
-    def _blank_spread(self) -> State:
-        """Parts before the first rows."""
-        nothing = np.full((self.n_series, self._panel.n_channels), np.nan)
-        rows = np.arange(self.n_series + 1)
-        start = self._embedder.calibration.known_at(nothing, rows, rows[:-1])
-        limits, exact = self._embedder.units.scaler.limits, np.zeros(nothing.shape, dtype=bool)
-        ends = (np.broadcast_to(x, nothing.shape) for x in (limits.floor, limits.ceiling))
-        return self._last_cells(start, LastCells(nothing, exact, *ends))
 
     def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
         parts, device = zip(_PARTS, (spread, *last), strict=True), self._embedder.device

@@ -323,12 +323,29 @@ def rows_from_sktime(
             columns = [X.iloc[:, index] for index in range(X.shape[1])]
             table = read_table(ids, times, faults, time_unit)
             return group_rows(table, columns, list(X.columns), faults)
-        if is_nested(X):
-            return _rows_from_nested(X, faults, time_unit, duplicates, missing)
-    raise TypeError(
-        f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
-        f'"numpy3D", got {type(X)}.'
-    )
+    if not isinstance(X, pd.DataFrame) or not is_nested(X):
+        raise TypeError(
+            f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
+            f'"numpy3D", got {type(X)}.'
+        )
+    labels, blocks = X.index.to_numpy(), []
+    if faults.ids is None and X.index.is_unique:
+        faults.ids = labels
+    for position, cell in enumerate(X.to_numpy(dtype=object).ravel()):
+        row, column = divmod(position, X.shape[1])
+        where = f"{faults.name}: {faults.series(row)}, channel {X.columns[column]!r}"
+        if not isinstance(cell, pd.Series | np.ndarray):
+            raise TypeError(f"{where}: the cell must hold a Series, got {type(cell)}.")
+        values, bad = read_values(cell)
+        if bad:
+            raise ValueError(f"{where}, row {bad[0].position}: not a number, {bad[0]}.")
+        index = cell.index if isinstance(cell, pd.Series) else np.arange(len(cell))
+        blocks.append((read_times(index), values))
+    counts = [len(values) for _, values in blocks]
+    codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
+    table = Table(codes, labels, join_times([block for block, _ in blocks], time_unit))
+    values = np.concatenate([values for _, values in blocks], dtype=np.float64)
+    return pivot(table, channels, values, list(X.columns), faults, duplicates, missing)
 
 
 def refuse_swapped_levels(index: pd.MultiIndex, name: str) -> None:
@@ -366,32 +383,3 @@ def refuse_repeated_rows(frame: pd.DataFrame, name: str) -> None:
         f"{plain_repr(frame.index[repeated][0])}): merge them before, for example by "
         f"{name}.groupby(level={levels}).mean()."
     )
-
-
-def _rows_from_nested(
-    X: pd.DataFrame,
-    faults: Faults,
-    time_unit: str | None,
-    duplicates: Duplicates,
-    missing: Sequence[float],
-) -> Rows:
-    labels = X.index.to_numpy()
-    if faults.ids is None and X.index.is_unique:
-        faults.ids = labels
-    blocks = []
-    for position, cell in enumerate(X.to_numpy(dtype=object).ravel()):
-        row, column = divmod(position, X.shape[1])
-        where = f"{faults.name}: {faults.series(row)}, channel {X.columns[column]!r}"
-        if not isinstance(cell, pd.Series | np.ndarray):
-            raise TypeError(f"{where}: the cell must hold a Series, got {type(cell)}.")
-        values, bad = read_values(cell)
-        if bad:
-            raise ValueError(f"{where}, row {bad[0].position}: not a number, {bad[0]}.")
-        index = cell.index if isinstance(cell, pd.Series) else np.arange(len(cell))
-        blocks.append((read_times(index), values))
-    counts = [len(values) for _, values in blocks]
-    codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
-    times = join_times([block for block, _ in blocks], time_unit)
-    values = np.concatenate([values for _, values in blocks], dtype=np.float64)
-    table = Table(codes, labels, times)
-    return pivot(table, channels, values, list(X.columns), faults, duplicates, missing)
