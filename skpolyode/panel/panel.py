@@ -24,7 +24,7 @@ from skpolyode.panel.readers.lists import (
     with_errors,
 )
 from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
-from skpolyode.panel.rows import Duplicates, Rows, are_offsets, offsets_from, series_index
+from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
 from skpolyode.panel.selection import channel_order, refuse_reordered
 from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
 
@@ -671,15 +671,8 @@ class Panel:
                 )
             key = keys
         positions, rows = np.arange(self.n_series)[key], self._rows
-        lengths = rows.lengths[positions]
-        offsets = offsets_from(lengths)
-        if len(positions) and (np.diff(positions) == 1).all():
-            picked: Any = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
-        else:
-            # Row k of the result is row k + shift of its series' old place.
-            shift = rows.offsets[positions] - offsets[:-1]
-            picked = np.arange(offsets[-1]) + np.repeat(shift, lengths)
-        selected = rows.of_series(positions, picked, offsets)
+        start, stop = rows.offsets[positions], rows.offsets[positions + 1]
+        selected = rows.of_series(positions, start, stop)
         return self.from_rows(selected, self._checked, self._observed or None)
 
     def select_ids(self, ids: Any) -> Self:

@@ -122,8 +122,13 @@ class Rows:
         rows = self.with_cells(lambda cells: cells[index])
         return replace(rows, times=self.times.at(index), offsets=offsets)
 
-    def of_series(self, series: np.ndarray, index: Any, offsets: np.ndarray) -> Rows:
-        """Select series, possibly repeated, and rows of them, with their labels."""
+    def of_series(self, series: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Rows:
+        """Select series, possibly repeated, with their labels and their rows `start` to `stop`."""
+        offsets = offsets_from(stop - start)
+        if len(start) and (start[1:] == stop[:-1]).all():  # neighbours: a view
+            index: Any = slice(start[0], stop[-1])
+        else:
+            index = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
         return replace(
             self.at(index, offsets),
             ids=self.ids[series],
