@@ -5,7 +5,7 @@ draws it, optionally on given axes, and keeps the artists as attributes. The fir
 matplotlib.
 """
 
-from skpolyode.plotting.reliability import ReliabilityDisplay
+from skpolyode.plotting.models import ReliabilityDisplay, TrainingDisplay
 from skpolyode.plotting.series import (
     CoefficientDisplay,
     CrossingDisplay,
@@ -13,7 +13,6 @@ from skpolyode.plotting.series import (
     ReconstructionDisplay,
     RiskDisplay,
 )
-from skpolyode.plotting.training import TrainingDisplay
 
 __all__ = [
     "CoefficientDisplay",
