@@ -64,9 +64,8 @@ class OdeSystem:
 
 def _lotka_volterra(state: np.ndarray, params: np.ndarray) -> np.ndarray:
     (prey, predator), (growth, predation, efficiency, death) = state, params
-    return np.stack(
-        [prey * (growth - predation * predator), predator * (efficiency * prey - death)]
-    )
+    growths = growth - predation * predator, efficiency * prey - death
+    return np.stack([prey * growths[0], predator * growths[1]])
 
 
 def _brusselator(state: np.ndarray, params: np.ndarray) -> np.ndarray:
@@ -106,12 +105,8 @@ def _van_der_pol(state: np.ndarray, params: np.ndarray) -> np.ndarray:
 
 def _fitzhugh_nagumo(state: np.ndarray, params: np.ndarray) -> np.ndarray:
     (voltage, recovery), (current,) = state, params
-    return np.stack(
-        [
-            voltage - voltage**3 / 3.0 - recovery + current,
-            0.08 * (voltage + 0.7 - 0.8 * recovery),
-        ]
-    )
+    rise = voltage - voltage**3 / 3.0 - recovery + current
+    return np.stack([rise, 0.08 * (voltage + 0.7 - 0.8 * recovery)])
 
 
 SYSTEMS: Mapping[str, OdeSystem] = {

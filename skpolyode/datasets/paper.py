@@ -34,13 +34,8 @@ def _paper_path_lorenz63() -> np.ndarray:
     path = [(0.0, 1.0, 1.05)]
     for _ in range(10_000):
         x, y, z = path[-1]
-        path.append(
-            (
-                x + step * sigma * (y - x),
-                y + step * (x * (rho - z) - y),
-                z + step * (x * y - beta * z),
-            )
-        )
+        dx, dy, dz = step * sigma * (y - x), step * (x * (rho - z) - y), step * (x * y - beta * z)
+        path.append((x + dx, y + dy, z + dz))
     return _standardised(np.array(path), axis=0)
 
 

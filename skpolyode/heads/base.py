@@ -171,10 +171,8 @@ class HeadEstimator(SeriesEstimator):
             # R² needs at least two series in each test part.
             n_folds = self.cv if classifies else min(self.cv, len(target) // 2)
             n_deals = int(np.clip(np.ceil(MANY_SERIES / len(target)), 1, _MOST_DEALS))
-            deals = [
-                spread_folds(target, n_folds, rng, keep_single=classifies, groups=labels)
-                for _ in range(n_deals)
-            ]
+            spread = {"keep_single": classifies, "groups": labels}
+            deals = [spread_folds(target, n_folds, rng, **spread) for _ in range(n_deals)]
             folds = [fold for deal in deals for fold in deal]
             head, Z = self._choose(kinds, panel, target, folds, seed, weights)
             self.head_ = clone(head).fit(Z, target, **fit_parameters(head, weights))

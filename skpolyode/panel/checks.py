@@ -195,14 +195,12 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     if swapped:  # perhaps: values often decrease, times rarely do
         values = rows.values[:, 0]
         swapped = (values[1:] > values[:-1])[inside].all()
-    faults.add_each(
-        SWAPPED if swapped else UNSORTED,
-        back,
-        lambda row: (
-            f"{_where(rows, faults, row)}: times must increase, but the time before it is "
-            f"{rows.format(row - 1)}"
-        ),
-    )
+
+    def line(row: int) -> str:
+        before = f"times must increase, but the time before it is {rows.format(row - 1)}"
+        return f"{_where(rows, faults, row)}: {before}"
+
+    faults.add_each(SWAPPED if swapped else UNSORTED, back, line)
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)

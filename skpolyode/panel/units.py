@@ -109,13 +109,10 @@ class CellLimits(NamedTuple):
             reach[j] = _FAULTY * max(_JUMP * credible, doubtful)
         low, high = (np.where(np.isfinite(reach), middle + s * reach, s * np.inf) for s in (-1, 1))
         values = np.where((values < low) | (values > high), np.nan, values)
-        least = np.median(panel.lengths)
-        is_known = ((~np.isnan(values)).sum(axis=0) >= least) & (np.nan_to_num(values) != 0).any(
-            axis=0
-        )
-        ends = [
-            np.where(is_known & ~(s * values > 0).any(axis=0), 0.0, s * np.inf) for s in (-1, 1)
-        ]
+        counts, varied = (~np.isnan(values)).sum(axis=0), (np.nan_to_num(values) != 0).any(axis=0)
+        is_known = (counts >= np.median(panel.lengths)) & varied
+        beyond = [(s * values > 0).any(axis=0) for s in (-1, 1)]
+        ends = [np.where(is_known & ~beyond[k], 0.0, s * np.inf) for k, s in enumerate((-1, 1))]
         for j, name in enumerate(panel.channel_names):
             if name in panel.rows.limits:
                 ends[0][j], ends[1][j] = panel.rows.limits[name]

@@ -91,9 +91,8 @@ class AgeHead(nn.Module):
 
     def forward(self, x: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
         """Values (n, D), from inputs (n, `n_inputs`) and times (n, 1)."""
-        coefficients = self.outer(nn.functional.silu(self.inner(x))).unflatten(
-            1, (-1, 5)
-        )  # (n, D, 5)
+        hidden = nn.functional.silu(self.inner(x))
+        coefficients = self.outer(hidden).unflatten(1, (-1, 5))  # (n, D, 5)
         since = since.clamp(max=LONGEST)
         share = since / (2.0 + since)
         powers = share ** torch.arange(5, device=since.device)  # (n, 5)

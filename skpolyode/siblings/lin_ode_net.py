@@ -82,9 +82,8 @@ class LinODENet(SiblingModel):
         random = torch.empty(hidden_size, hidden_size, dtype=torch.float32)
         draw_normal(random, 1.0, generator)
         rotation = random if random.is_meta else torch.linalg.qr(random).Q
-        self.turn, self.turn_back = (
-            nn.Parameter(matrix.contiguous()) for matrix in (rotation, rotation.t())
-        )
+        self.turn = nn.Parameter(rotation.contiguous())
+        self.turn_back = nn.Parameter(rotation.t().contiguous())
         self.encoder = ResNet(hidden_size, self.block_sizes, generator)
         self.decoder = ResNet(hidden_size, self.block_sizes, generator)
         self.filter = ErrorFilter(n_channels, hidden_size, generator)

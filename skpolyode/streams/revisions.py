@@ -92,22 +92,12 @@ class History:
         """Rows of one series."""
         return self.rows.get(series, self.nothing)
 
-    def append(self, rows: Panel) -> None:
-        """Keep new rows; rows that are now too old go into the stream before them."""
-        old = {}
-        for k, s in enumerate(rows.ids.tolist()):
-            joint = self.of(s).joined(Kept.of(rows, k))
-            first = max(len(joint.times) - self.keep, 0)
-            if not isinstance(self.keep, int):
-                first = int(np.searchsorted(joint.times, joint.times[-1] - self.keep))
-            old[s], self.rows[s] = joint.part(slice(first)), joint.part(slice(first, None))
-        before = self.before
-        before._write(before._followed(gathered(old, before._panel), before._panel))
-        before._panel = without_past(before._panel, before._clock.last)
+    def append(self, rows: Panel, panel: Panel, inputs: Any) -> None:
+        """Keep the rows and inputs of an update; rows that are now too old go into `before`.
 
-    def learn(self, panel: Panel, inputs: Any) -> None:
-        """Take over the inputs of an update, and the origin of its times."""
-        before = self.before
+        The origin of its times is that of `panel`.
+        """
+        before, old = self.before, {}
         if (
             before._panel.inputs is None
             or before._panel.rows.origin is None is not panel.rows.origin
@@ -116,6 +106,14 @@ class History:
         elif inputs is not None:
             given = before._panel, before._embedder, inputs, before._clock.last
             before._panel = add_inputs(*given)
+        for k, s in enumerate(rows.ids.tolist()):
+            joint = self.of(s).joined(Kept.of(rows, k))
+            first = max(len(joint.times) - self.keep, 0)
+            if not isinstance(self.keep, int):
+                first = int(np.searchsorted(joint.times, joint.times[-1] - self.keep))
+            old[s], self.rows[s] = joint.part(slice(first)), joint.part(slice(first, None))
+        before._write(before._followed(gathered(old, before._panel), before._panel))
+        before._panel = without_past(before._panel, before._clock.last)
 
     @classmethod
     def restored(cls, kind: type[SeriesStream], state: dict[str, Any]) -> History | None:

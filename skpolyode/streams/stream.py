@@ -316,8 +316,7 @@ class SeriesStream:
         self._write(self._followed(rows, panel))
         self._panel = without_past(panel, self._clock.last)
         if self._history is not None:
-            self._history.learn(panel, inputs)
-            self._history.append(rows)
+            self._history.append(rows, panel, inputs)
         return self
 
     def insert(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import (
+    BadCell,
     Times,
     is_missing,
     join_times,
@@ -175,15 +176,13 @@ def pivot(
     new_row[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
     new_cell = new_row.copy()
     new_cell[1:] |= channels[1:] != channels[:-1]
+
+    def line(k: int) -> str:
+        name = plain_repr(names[channels[k]])
+        return f"{table.where(order[k], faults)}: channel {name} occurs again"
+
     if duplicates == "error":
-        faults.add_each(
-            DUPLICATE,
-            np.flatnonzero(~new_cell),
-            lambda k: (
-                f"{table.where(order[k], faults)}: channel {plain_repr(names[channels[k]])} "
-                "occurs again"
-            ),
-        )
+        faults.add_each(DUPLICATE, np.flatnonzero(~new_cell), line)
     how = "first" if duplicates == "error" else duplicates
     starts = np.flatnonzero(new_cell)
     beside = {} if errors is None else {"errors": errors[order][:, None]}
@@ -272,13 +271,12 @@ def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndar
     if text := text_columns(bad, array.size):
         faults.add(TEXT, [f"column {name!r} holds text, such as {text[0].content!r}"])
         return np.zeros(array.size)
-    faults.add_each(
-        NOT_NUMERIC,
-        bad,
-        lambda cell: (
-            f"{table.where(cell.position, faults, f', channel {name!r}')}: not a number, {cell}"
-        ),
-    )
+
+    def line(cell: BadCell) -> str:
+        where = table.where(cell.position, faults, f", channel {name!r}")
+        return f"{where}: not a number, {cell}"
+
+    faults.add_each(NOT_NUMERIC, bad, line)
     return array.astype(np.float64)
 
 
