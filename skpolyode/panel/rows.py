@@ -57,12 +57,10 @@ def reduce_groups(
     """
     known = ~np.isnan(values)
     if how in ("mean", "sum"):
-        reduced = {
-            name: MEANS[name](column, known, starts)
-            if name in MEANS
-            else mean_of_cells(column, known & ~np.isnan(column), starts)
-            for name, column in beside.items()
-        }
+        reduced = {}
+        for name, column in beside.items():
+            there = known if name in MEANS else known & ~np.isnan(column)
+            reduced[name] = MEANS.get(name, mean_of_cells)(column, there, starts)
         mean = mean_of_cells(values, known, starts)
         if how == "mean":
             return mean, reduced

@@ -246,15 +246,11 @@ class LinearRecurrence(torch.autograd.Function):
 
 def _steps(sizes: Sequence[int]) -> list[tuple[slice, slice, slice]]:
     """For each step but the first: the previous rows, its rows, and these without the first n."""
-    starts = np.cumsum([0, *sizes]).tolist()
-    return [
-        (
-            slice(earlier, earlier + stop - start),
-            slice(start, stop),
-            slice(start - sizes[0], stop - sizes[0]),
-        )
-        for earlier, (start, stop) in zip(starts, pairwise(starts[1:]), strict=False)
-    ]
+    starts, steps = np.cumsum([0, *sizes]).tolist(), []
+    for earlier, (start, stop) in zip(starts, pairwise(starts[1:]), strict=False):
+        moved = slice(start - sizes[0], stop - sizes[0])
+        steps.append((slice(earlier, earlier + stop - start), slice(start, stop), moved))
+    return steps
 
 
 def _add_product(y: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
