@@ -50,17 +50,6 @@ class OdeSystem:
     step: float = 0.01
     total: float | None = None
 
-    def draw(self, rng: np.random.RandomState, n_series: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw parameters (n_params, n_series) and initial states (n_states, n_series)."""
-        values = []
-        for ranges in (self.params, self.initial):
-            low, high = np.array(list(ranges.values())).T[:, :, None]
-            values.append(low + (high - low) * rng.random_sample((len(ranges), n_series)))
-        params, state = values
-        if self.total is not None:
-            state[-1] = self.total - state[:-1].sum(axis=0)
-        return params, state
-
 
 def _lotka_volterra(state: np.ndarray, params: np.ndarray) -> np.ndarray:
     (prey, predator), (growth, predation, efficiency, death) = state, params
@@ -250,7 +239,13 @@ def make_ode_system(
     system, rng = SYSTEMS[name], check_random_state(random_state)
     states, arguments = tuple(system.initial), (rate, "independent", noise, per_channel)
     simulation = Simulation(rng, states, system.observed, n_series, *arguments)
-    params, initial = system.draw(rng, n_series)
+    drawn = []
+    for ranges in (system.params, system.initial):
+        low, high = np.array(list(ranges.values())).T[:, :, None]
+        drawn.append(low + (high - low) * rng.random_sample((len(ranges), n_series)))
+    params, initial = drawn
+    if system.total is not None:
+        initial[-1] = system.total - initial[:-1].sum(axis=0)
     parameters = pd.DataFrame(params.T, columns=list(system.params))
     paths = Trajectories.integrate(
         system.field, initial, params, step=system.step, span=system.span

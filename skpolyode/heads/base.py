@@ -28,14 +28,16 @@ from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.embedders.paths import rows_until
 from skpolyode.embedders.static import StaticEncoder
+from skpolyode.errors import Faults, plain_repr
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
-from skpolyode.heads.weights import fit_parameters, read_weights, series_weights
 from skpolyode.panel import Panel, query_times, series_index
+from skpolyode.panel.cells import unmasked
 from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_chunks, take
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
@@ -163,7 +165,9 @@ class HeadEstimator(SeriesEstimator):
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
             kinds = self._fit_transformer(panel, labels, seed)
-            weights = series_weights(target, weights, getattr(self, "class_weight", None))
+            if (class_weight := getattr(self, "class_weight", None)) is not None:
+                by_class = compute_sample_weight(class_weight, target)
+                weights = by_class if weights is None else by_class * weights
             if weights is not None and not (counted := weights > 0).all():  # a class of weight 0
                 panel, target, labels, weights = _at(counted, panel, target, labels, weights)
             self._learn_default(target, weights)
@@ -506,3 +510,55 @@ def spread_folds(
         return folds
     # If groups have several classes, one fold may hold all groups of a class: leave it out.
     return [fold for fold in folds if len(np.unique(label[fold[0]])) == label.max() + 1]
+
+
+def read_weights(values: Any, panel: Panel) -> np.ndarray:
+    """Check weights (n_series,) of series, and scale them to a maximum of 1."""
+    refuse_reordered(values, panel, "sample_weight")
+    try:
+        weights = np.asarray(unmasked(values), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight must hold one number for each series, got {plain_repr(values)}."
+        ) from None
+    weights = one_each(weights, panel, "sample_weight", missing="no weight")
+    wrong = ~((weights >= 0) & (weights < np.inf))
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"sample_weight of {Faults('X', panel.ids).series(first)} is {weights[first]:g} "
+            f"({int(wrong.sum())} such series): give finite numbers of 0 or more."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for all series: there is nothing to learn from.")
+    return weights / weights.max()
+
+
+def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Keyword arguments that pass weights (B,) to `fit` of a head.
+
+    In a pipeline, earlier steps that take weights, such as `StandardScaler`, get them too.
+
+    Raises
+    ------
+    ValueError
+        If the head cannot use weights.
+    """
+    if weights is None:
+        return {}
+    *before, last = getattr(head, "steps", [("", head)])
+    if last[1] is not head:
+        by_step = {last[0]: fit_parameters(last[1], weights)}
+        by_step |= {
+            name: {"sample_weight": weights}
+            for name, step in before
+            if hasattr(step, "fit") and has_fit_parameter(step, "sample_weight")
+        }
+        return {f"{k}__{name}": w for k, params in by_step.items() for name, w in params.items()}
+    inner = getattr(head, "regressor", head)  # of a transformed target
+    if not has_fit_parameter(inner, "sample_weight"):
+        raise ValueError(
+            f"the head {type(inner).__name__} takes no sample_weight in fit: choose another head, "
+            "or leave out sample_weight and class_weight."
+        )
+    return {"sample_weight": weights}

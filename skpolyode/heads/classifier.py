@@ -16,8 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import Fold, HeadEstimator, follows_ages, spread_folds
-from skpolyode.heads.weights import fit_parameters
+from skpolyode.heads.base import Fold, HeadEstimator, fit_parameters, follows_ages, spread_folds
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.checks import some_of
 from skpolyode.saving.objects import register_estimator

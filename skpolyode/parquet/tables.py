@@ -118,7 +118,13 @@ def open_source(
     schema, parts = dataset.schema, list(dataset.get_fragments())
     for part in parts:
         schema = _joined(schema, part, [*used, *names], known)
-    _check_types(schema, time, names)
+    for name in (time, *names):
+        kind, tests = schema.field(name).type, _TIMES if name == time else _VALUES
+        if not any(test(kind) for test in tests):
+            raise ValueError(
+                f"source: the {'times' if name == time else 'channel'} {name!r} is of type {kind}, "
+                "which is not one of numbers: convert it, or leave it out by channels=."
+            )
     if isinstance(dataset, ds.FileSystemDataset):  # others have one schema
         dataset = ds.FileSystemDataset(parts, schema, dataset.format, dataset.filesystem)
     return dataset, Reading(id, time, names, static, options)
@@ -151,17 +157,6 @@ def _joined(
         return pa.unify_schemas([schema, own], promote_options="permissive")
     except pa.ArrowTypeError as error:
         raise ValueError(f"{where}: {error}: give the column one type in all files.") from None
-
-
-def _check_types(schema: pa.Schema, time: str, channels: Sequence[str]) -> None:
-    """Check that times and channels are of types that can be read as such."""
-    for name in (time, *channels):
-        kind, tests = schema.field(name).type, _TIMES if name == time else _VALUES
-        if not any(test(kind) for test in tests):
-            raise ValueError(
-                f"source: the {'times' if name == time else 'channel'} {name!r} is of type {kind}, "
-                "which is not one of numbers: convert it, or leave it out by channels=."
-            )
 
 
 def _index_columns(schema: pa.Schema) -> list[str]:

@@ -386,9 +386,17 @@ class ModelStream(SeriesStream):
             values = self._embedder.without_noisy(values, update.errors)
         rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
         known = self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
-        if self._embedder.calibration is not None:
-            known |= self._spread_after(parts, update, values)
-        return known
+        if self._embedder.calibration is None:
+            return known
+        noisy = np.full(values.shape, self._embedder.filters)
+        if update.errors is not None:
+            noisy |= update.errors > 0
+        spread, _, _, floor, ceiling = (parts[name].cpu().numpy() for name in _PARTS)
+        scaler, x = self._embedder.units.scaler, update.values
+        floor = np.where(x < scaler.transform(floor), -np.inf, floor)
+        ceiling = np.where(x > scaler.transform(ceiling), np.inf, ceiling)
+        spread = self._embedder.calibration.updated(spread, values)
+        return known | self._last_cells(spread, LastCells(x, noisy, floor, ceiling))
 
     def _futures(
         self, series: Any, n_samples: int, random_state: Any
@@ -415,21 +423,6 @@ class ModelStream(SeriesStream):
         signs = model.calibration.signs(spread, expected)
         leads = since[:, None] + unit * age[series]
         return Ahead(values, leads, signs, np.ones(values.shape))
-
-    def _spread_after(self, parts: State, update: Update, values: np.ndarray) -> State:
-        """Parts after one more row; `values` (n, D) are those that the combiner sees."""
-        noisy = np.full(values.shape, self._embedder.filters)
-        if update.errors is not None:
-            noisy |= update.errors > 0
-        spread, _, _, floor, ceiling = (parts[name].cpu().numpy() for name in _PARTS)
-        scaler, x = self._embedder.units.scaler, update.values
-        last = LastCells(
-            x,
-            noisy,
-            np.where(x < scaler.transform(floor), -np.inf, floor),
-            np.where(x > scaler.transform(ceiling), np.inf, ceiling),
-        )
-        return self._last_cells(self._embedder.calibration.updated(spread, values), last)
 
     def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
         parts, device = zip(_PARTS, (spread, *last), strict=True), self._embedder.device

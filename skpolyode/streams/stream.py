@@ -153,9 +153,11 @@ class SeriesStream:
 
     @classmethod
     def after(cls, embedder: Embedder, panel: Panel, keep: Any = None) -> Self:
-        """Stream that continues from the last observations of the series of a checked panel."""
-        if keep is not None:
-            return cls._keeping(embedder, panel, keep)
+        """Stream that continues from the last observations of the series of a checked panel.
+
+        With `keep`, a length of time or a number of rows, it keeps their latest rows.
+        """
+        keep = None if keep is None else read_keep(keep, panel.time_unit)
         stream, known = cls(embedder, panel.without_rows()), observed_series(panel)
         if not known.all():  # the others start later
             if known.any():
@@ -167,18 +169,14 @@ class SeriesStream:
             stream._clock = Clock.after(panel, embedder.units.time_scale)
             stream._parts = stream._resume(panel)
         stream._panel = without_past(stream._panel, stream._clock.last)
-        return stream
-
-    @classmethod
-    def _keeping(cls, embedder: Any, panel: Panel, keep: Any) -> Self:
-        """Stream that continues from the last rows of series, and keeps their latest ones."""
-        keep, seen = read_keep(keep, panel.time_unit), observed_part(panel)
+        if keep is None:
+            return stream
+        seen = observed_part(panel)
         stop = np.repeat(seen.offsets[1:], seen.lengths)
         late = np.arange(len(stop)) >= stop - keep
         if not isinstance(keep, int):
             late = seen.times >= seen.times[stop - 1] - keep
         early = replace(seen.rows.keep(~late), keeps_empty=True)
-        stream = cls.after(embedder, panel)
         stream._history = History(cls.after(embedder, Panel.from_rows(early, checked=False)), keep)
         latest = keep_rows(seen, late)
         filled = np.flatnonzero(latest.lengths).tolist()

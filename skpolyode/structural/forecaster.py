@@ -10,7 +10,7 @@ origin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import zip_longest
@@ -441,7 +441,7 @@ class StructuralForecaster(SeriesEstimator):
         ValueError
             If a time is before the last observation of its series.
         """
-        return self._answers(X, times, relative_to, lambda found: found.means)
+        return self._answers(X, times, relative_to, "means")
 
     def forecast_std(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
         """Standard deviations of the errors of `forecast`.
@@ -460,15 +460,10 @@ class StructuralForecaster(SeriesEstimator):
         Panel
             Standard deviations of future observations, in the units of the channels.
         """
-        return self._answers(X, times, relative_to, lambda found: found.deviations)
+        return self._answers(X, times, relative_to, "deviations")
 
-    def _answers(
-        self,
-        X: Any,
-        times: Any,
-        relative_to: str | None,
-        column: Callable[[StructuralForecasts], np.ndarray],
-    ) -> Panel:
+    def _answers(self, X: Any, times: Any, relative_to: str | None, name: str) -> Panel:
+        """Panel of a field of `StructuralForecasts`."""
         check_is_fitted(self)
         panel = within_limits(align_to_fit(as_panel(X), self), self.limits_)
         check_sizes(panel, largest=_LARGEST)
@@ -478,6 +473,6 @@ class StructuralForecaster(SeriesEstimator):
             why = "its last observation ({} such times): a forecast starts there."
             refuse_early(known, asked, starts, known.end, why)
             last = known.offsets[1:] - 1
-            return column(self.models_.forecast_from(known, last, asked, np.diff(starts)))
+            return getattr(self.models_.forecast_from(known, last, asked, np.diff(starts)), name)
 
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)
