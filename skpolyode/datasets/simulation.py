@@ -1,9 +1,8 @@
 """Simulated data sets: irregular observation of trajectories.
 
-Fixed-step Runge-Kutta integration of many small systems at once.
-
-States are stored channel first, ``(n_states, n_series)``, so that a vector field can unpack its
-state by name (``x, y, z = state``); data sets are ``(..., time, channel)`` again.
+Many small systems are integrated at once, by Runge-Kutta steps of fixed length. States are stored
+channel first, ``(n_states, n_series)``, so that a vector field can unpack its state by name (``x,
+y, z = state``); data sets are ``(..., time, channel)`` again.
 """
 
 from __future__ import annotations

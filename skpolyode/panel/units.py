@@ -1,6 +1,7 @@
 """Units of models, and conversion from and to those of users.
 
-Values that are no measurements: too far from all others, or numbers that stand for "not observed".
+Values that are no measurements are found here too: those too far from all others, and numbers that
+stand for "not observed".
 """
 
 from __future__ import annotations

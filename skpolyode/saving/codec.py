@@ -5,7 +5,7 @@ which names its type: ``{"tuple": [...]}``, ``{"array": name}`` for an entry of 
 ``{"object": [tag, state]}`` for an instance of a registered class. Tags are looked up in a table:
 no name in a file is imported or evaluated.
 
-Checks of the arrays of a saved class: shapes, order, and finite numbers.
+The arrays of a saved class are checked: shapes, order, and finite numbers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Save and load estimators and streams.
 
-The file format: a safetensors file whose header holds one text.
-
-The arrays are stored as in memory. The first line of the text has the version of the format, the
-version of the package, and a digest of everything, which detects damage. A JSON document follows,
-which assigns the arrays to values.
+A file is a safetensors file whose header holds one text. The arrays are stored as in memory. The
+first line of the text has the version of the format, the version of the package, and a digest of
+everything, which detects damage. A JSON document follows, which assigns the arrays to values.
 """
 
 from __future__ import annotations

@@ -16,8 +16,6 @@ Kidger and others, "Neural controlled differential equations for irregular time 
 A field with a matrix for each of the b entries of l would have H times b outputs; b is 285 for four
 channels at depth 3. Products with `P l` are a tensor of lower rank.
 
-Signatures of piecewise linear paths, and their logarithms.
-
 The signature of a path X in v dimensions is, to depth n, the tensors of its iterated integrals,
 ``S_k = int_{t1 < .. < tk} dX(t1) x .. x dX(tk)``, k = 1..n. For a straight piece with increment d
 it is ``d^k / k!``, and the signature of a continued path is the product with that of the new piece

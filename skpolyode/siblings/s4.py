@@ -18,12 +18,8 @@ layers for sequence modeling", ICLR 2023.)
 A pass over many observations goes layer by layer. Each computes everything except its recurrence,
 which is linear, for all observations at once (:meth:`S4.run_from`).
 
-Diagonal state spaces, exact over any gap, and linear recurrences of many series at once.
-
-A pass over many observations computes everything except the recurrence for all observations at
-once; the recurrence is then one complex product per step, in place, with an explicit gradient.
-
-Training on segments of series, for models that process many observations at once.
+The recurrence is then one complex product per step, in place, with an explicit gradient. Training
+is on segments of series, since the model processes many observations at once.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Structural models of single series as an estimator.
 
-Bayesian model averaging: forecasts of single series by many structural models.
-
-A model's weight is its posterior probability given the series so far (as in Raftery, Karny and
-Ettler, "Online prediction under model uncertainty via dynamic model averaging", Technometrics 2010,
-without forgetting). Except for the choice of models, a forecast depends only on the rows up to its
-origin.
+Forecasts are averages over many structural models (Bayesian model averaging). A model's weight is
+its posterior probability given the series so far (as in Raftery, Karny and Ettler, "Online
+prediction under model uncertainty via dynamic model averaging", Technometrics 2010, without
+forgetting). Except for the choice of models, a forecast depends only on the rows up to its origin.
 """
 
 from __future__ import annotations
