@@ -372,8 +372,7 @@ class Panel:
         reader = partial(rows_from_long, id=id, time=time)
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
             shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
-            every = partial(reader, **dict.fromkeys(columns))
-            read = every if len(inputs) else partial(rows_from_nothing, (id, time))
+            read = reader if len(inputs) else partial(rows_from_nothing, (id, time))
             maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
             rows = build_rows("inputs", read, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -92,8 +92,6 @@ def _check_values(where: str, words: set[str], array: np.ndarray) -> None:
         raise ArrayError(f"{where} has values that are not {min(words & {'positive', 'unsigned'})}")
 
 
-_T = TypeVar("_T", bound=type)
-
 _PACKAGE = __name__.partition(".")[0]
 _JSON_TYPES = (bool, int, str, type(None))
 _ARRAY_KINDS = "biuf"
@@ -167,7 +165,7 @@ def register_as(cls: type, turned: Callable[[Any], Any]) -> None:
     _TURNED[cls] = turned
 
 
-def saved(cls: _T | None = None, **arrays: str) -> Any:
+def saved(cls: type | None = None, **arrays: str) -> Any:
     """Class decorator: register a NamedTuple or a dataclass, to be saved field by field.
 
     On loading, fields must fit the specifications in `arrays`; see `check_arrays`.
