@@ -12,7 +12,7 @@ import pytest
 from skpolyode.ensemble import mixed, mixed_likelihood
 from skpolyode.heads import features
 from skpolyode.panel.select import cut_windows
-from skpolyode.structural import averaging
+from skpolyode.structural import forecaster
 from skpolyode.training import loop, variance
 from skpolyode.transformers import stages
 
@@ -34,13 +34,13 @@ def few_variance_steps(n_steps: int = 40) -> AbstractContextManager[None]:
 
 def few_structural_models(n_drawn: int = 16, n_turns: int = 1) -> AbstractContextManager[None]:
     """Within, an eighth of the structural models of few series are drawn, in one turn of three."""
-    settings = averaging.StructuralSettings(n_drawn=n_drawn, n_turns=n_turns)
-    return replaced(averaging, "SETTINGS", settings)
+    settings = forecaster.StructuralSettings(n_drawn=n_drawn, n_turns=n_turns)
+    return replaced(forecaster, "SETTINGS", settings)
 
 
 def all_structural_models() -> AbstractContextManager[None]:
     """Within, as many structural models are drawn as outside of tests."""
-    return replaced(averaging, "SETTINGS", averaging.StructuralSettings())
+    return replaced(forecaster, "SETTINGS", forecaster.StructuralSettings())
 
 
 def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:

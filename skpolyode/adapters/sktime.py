@@ -10,13 +10,10 @@ from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
-from skpolyode.panel.readers.sktime import refuse_repeated_rows
+from skpolyode.panel.readers.long import refuse_repeated_rows
 from skpolyode.saving.objects import register_estimator
 from skpolyode.saving.sktime import SafeFiles
-from skpolyode.transformers import (
-    HiPPOTransformer,
-    PolyODETransformer,
-)
+from skpolyode.transformers import HiPPOTransformer, PolyODETransformer
 from skpolyode.transformers.base import SeriesTransformer
 
 

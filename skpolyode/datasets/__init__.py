@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from skpolyode.datasets.bundled import load_japanese_vowels, load_plaid
-from skpolyode.datasets.lorenz import make_lorenz63, make_lorenz96
 from skpolyode.datasets.missing import drop_cells, drop_times
 from skpolyode.datasets.ode_systems import make_ode_system
-from skpolyode.datasets.physionet import load_physionet2012
+from skpolyode.datasets.paper import make_lorenz63, make_lorenz96, make_synthetic
+from skpolyode.datasets.real import load_japanese_vowels, load_physionet2012, load_plaid
 from skpolyode.datasets.simulation import Truth
-from skpolyode.datasets.synthetic import make_synthetic
 
 __all__ = [
     "Truth",

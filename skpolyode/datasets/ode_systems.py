@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch, check_random_state
 
-from skpolyode.datasets.simulation import Simulation
-from skpolyode.datasets.trajectories import Field, Trajectories
+from skpolyode.datasets.simulation import Field, Simulation, Trajectories
 
 Range = tuple[float, float]
 
@@ -51,23 +50,11 @@ class OdeSystem:
     step: float = 0.01
     total: float | None = None
 
-    def draw(self, rng: np.random.RandomState, n_series: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw parameters (n_params, n_series) and initial states (n_states, n_series)."""
-        values = []
-        for ranges in (self.params, self.initial):
-            low, high = np.array(list(ranges.values())).T[:, :, None]
-            values.append(low + (high - low) * rng.random_sample((len(ranges), n_series)))
-        params, state = values
-        if self.total is not None:
-            state[-1] = self.total - state[:-1].sum(axis=0)
-        return params, state
-
 
 def _lotka_volterra(state: np.ndarray, params: np.ndarray) -> np.ndarray:
     (prey, predator), (growth, predation, efficiency, death) = state, params
-    return np.stack(
-        [prey * (growth - predation * predator), predator * (efficiency * prey - death)]
-    )
+    growths = growth - predation * predator, efficiency * prey - death
+    return np.stack([prey * growths[0], predator * growths[1]])
 
 
 def _brusselator(state: np.ndarray, params: np.ndarray) -> np.ndarray:
@@ -107,12 +94,8 @@ def _van_der_pol(state: np.ndarray, params: np.ndarray) -> np.ndarray:
 
 def _fitzhugh_nagumo(state: np.ndarray, params: np.ndarray) -> np.ndarray:
     (voltage, recovery), (current,) = state, params
-    return np.stack(
-        [
-            voltage - voltage**3 / 3.0 - recovery + current,
-            0.08 * (voltage + 0.7 - 0.8 * recovery),
-        ]
-    )
+    rise = voltage - voltage**3 / 3.0 - recovery + current
+    return np.stack([rise, 0.08 * (voltage + 0.7 - 0.8 * recovery)])
 
 
 SYSTEMS: Mapping[str, OdeSystem] = {
@@ -256,7 +239,13 @@ def make_ode_system(
     system, rng = SYSTEMS[name], check_random_state(random_state)
     states, arguments = tuple(system.initial), (rate, "independent", noise, per_channel)
     simulation = Simulation(rng, states, system.observed, n_series, *arguments)
-    params, initial = system.draw(rng, n_series)
+    drawn = []
+    for ranges in (system.params, system.initial):
+        low, high = np.array(list(ranges.values())).T[:, :, None]
+        drawn.append(low + (high - low) * rng.random_sample((len(ranges), n_series)))
+    params, initial = drawn
+    if system.total is not None:
+        initial[-1] = system.total - initial[:-1].sum(axis=0)
     parameters = pd.DataFrame(params.T, columns=list(system.params))
     paths = Trajectories.integrate(
         system.field, initial, params, step=system.step, span=system.span

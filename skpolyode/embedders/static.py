@@ -16,8 +16,7 @@ from pandas.api.types import is_hashable
 from skpolyode.embedders.base import Embedder
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel import Panel
-from skpolyode.panel.cells import BadCell, read_values
-from skpolyode.panel.timeaxis import join_times, read_times
+from skpolyode.panel.cells import BadCell, join_times, read_times, read_values
 from skpolyode.panel.units import LARGEST, ChannelScaler, Units
 from skpolyode.saving.codec import saved
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of, nearness
 from skpolyode.ensemble.error_scale import PRIOR
-from skpolyode.saving.arrays import check_arrays
-from skpolyode.saving.codec import saved
+from skpolyode.saving.codec import check_arrays, saved
 
 _ERRORS_A_LEAD = 400  # errors in a bin of leads
 _GAIN = 0.02  # share by which absolute errors in held-out folds must fall

@@ -24,13 +24,17 @@ from skpolyode.ensemble.records import NEGLIGIBLE
 from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.errors import check_share
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.codes import warn_of_codes
-from skpolyode.panel.outliers import CellLimits, quiet_about_doubts, within_limits
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.select import drop_empty, observed_series, series_of_rows
-from skpolyode.panel.units import ChannelScaler
-from skpolyode.structural.averaging import StructuralForecasts, StructuralModels
+from skpolyode.panel.units import (
+    CellLimits,
+    ChannelScaler,
+    quiet_about_doubts,
+    warn_of_codes,
+    within_limits,
+)
+from skpolyode.structural.forecaster import StructuralForecasts, StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import (
     as_fitted,

@@ -11,9 +11,10 @@ import pandas as pd
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode.ensemble.paths import Answers
 from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import naming_owner
-from skpolyode.forecasting.engine import Answers, answer, retrain, train_forecaster
+from skpolyode.forecasting.engine import answer, retrain, train_forecaster
 from skpolyode.forecasting.foreign import (
     check_countable,
     in_zone_of_fit,

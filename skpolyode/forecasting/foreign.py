@@ -15,7 +15,7 @@ import pandas as pd
 from skpolyode.errors import check_shares
 from skpolyode.panel import Panel
 from skpolyode.panel.convert import has_channels_first
-from skpolyode.panel.readers.sktime import refuse_swapped_levels
+from skpolyode.panel.readers.long import refuse_swapped_levels
 from skpolyode.transformers.input import unchanged_by_errors
 
 

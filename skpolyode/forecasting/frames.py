@@ -15,10 +15,10 @@ from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Inputs, Panel, offsets_from, query_times
+from skpolyode.panel.cells import as_timedelta
 from skpolyode.panel.query import moments, refuse_words
-from skpolyode.panel.readers.sktime import refuse_repeated_rows
+from skpolyode.panel.readers.long import refuse_repeated_rows
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.panel.timeaxis import as_timedelta
 from skpolyode.saving.codec import register
 
 

@@ -19,7 +19,7 @@ from skpolyode.futures.continued import Ahead
 from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.selection import align_to_fit
-from skpolyode.structural.averaging import StructuralModels
+from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers.neural import NeuralTransformer
 
 FITTED = (*(f"{name}_" for name in Trained._fields), "channel_names_", "has_channel_names_")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import StandardScaler
 
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
-from skpolyode.heads.weights import ScaledTarget
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.units import ChannelScaler
@@ -46,6 +47,24 @@ def without_static(panel: Panel) -> Panel:
     """The same series without their static covariates."""
     rows = replace(panel.rows, static=None)
     return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
+
+
+class ScaledTarget(RegressorMixin, BaseEstimator):
+    """Fit a regressor to the standardised target; weights also apply to its mean and scale."""
+
+    def __init__(self, regressor: Any) -> None:
+        self.regressor = regressor
+
+    def fit(self, Z: np.ndarray, target: np.ndarray, sample_weight: Any = None) -> Self:
+        """Fit a clone of the regressor."""
+        self.scaler_ = StandardScaler().fit(target[:, None], sample_weight=sample_weight)
+        scaled = self.scaler_.transform(target[:, None])[:, 0]
+        self.regressor_ = clone(self.regressor).fit(Z, scaled, sample_weight=sample_weight)
+        return self
+
+    def predict(self, Z: np.ndarray) -> np.ndarray:
+        """Targets (B,)."""
+        return self.scaler_.inverse_transform(self.regressor_.predict(Z)[:, None])[:, 0]
 
 
 # Heads and pipelines are imported where they are used: `import skpolyode` would otherwise take a
@@ -126,7 +145,6 @@ def _flat(grids: np.ndarray, scaler: ChannelScaler | None = None) -> np.ndarray:
 def _ridge(classifies: bool, n_series: int, seed: int) -> list[Any]:
     from sklearn.linear_model import RidgeClassifierCV, RidgeCV
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
     if not has_minirocket():
         return _support_vectors(classifies, n_series, seed)

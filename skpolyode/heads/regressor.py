@@ -9,13 +9,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.ages import AgedEstimator, follows_ages
+from skpolyode.heads.base import HeadEstimator, follows_ages
 from skpolyode.panel import Panel
 from skpolyode.saving.objects import register_estimator
 
 
 @register_estimator
-class PolyODERegressor(RegressorMixin, AgedEstimator):
+class PolyODERegressor(RegressorMixin, HeadEstimator):
     """Predict a number from irregular, ragged, partly observed series.
 
     A transformer is trained on the series without their targets. Then the kinds of features of

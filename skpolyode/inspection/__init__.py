@@ -1,7 +1,9 @@
 """Importance of observations, channels or periods, and forecast errors of single channels."""
 
-from skpolyode.inspection.channels import channel_errors
-from skpolyode.inspection.display import ImportanceDisplay
-from skpolyode.inspection.importance import observation_importance
+from skpolyode.inspection.importance import (
+    ImportanceDisplay,
+    channel_errors,
+    observation_importance,
+)
 
 __all__ = ["ImportanceDisplay", "channel_errors", "observation_importance"]

@@ -1,8 +1,17 @@
-"""Conversion of cells of any kind to float64."""
+"""Conversion of cells of any kind to float64, and of times of any type to float64 and back.
+
+Datetimes become counts of a unit since 1970-01-01 UTC. Today such a count in seconds is rounded to
+2.4e-7, so differences of times are computed from ticks (whole micro- or nanoseconds, or the user's
+integers), which are stored with the counts.
+"""
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,3 +134,258 @@ def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
         except (TypeError, ValueError, OverflowError):
             bad.append(BadCell(position, cell))
     return out.reshape(array.shape), bad
+
+
+MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "D": 86_400_000_000,
+}
+DEFAULT_UNIT = "s"
+_TEXT_REMEDY = "; convert text with pandas.to_datetime"
+_INDEX_OF = {
+    (datetime.date, np.datetime64): pd.DatetimeIndex,
+    (datetime.timedelta, np.timedelta64): pd.TimedeltaIndex,
+    (pd.Period,): pd.PeriodIndex,
+}
+_RESOLUTIONS = {1: "us", 1000: "ns"}
+_NAT = np.iinfo(np.int64).min
+_LAST = np.iinfo(np.int64).max
+LAST_WHOLE = int(1 / np.finfo(np.float64).epsneg)  # 2**53: float64 holds all whole numbers up to it
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """Meaning of the numbers in `times`: plain numbers (unit None) or datetimes."""
+
+    unit: str | None = None
+    tz: str | None = None
+
+    def __str__(self) -> str:
+        if self.unit is None:
+            return "plain numbers"
+        zone = "" if self.tz is None else f", of the time zone {self.tz}"
+        return f"datetimes counted in {self.unit!r}{zone}"
+
+    def to_user(self, times: np.ndarray) -> np.ndarray | pd.DatetimeIndex:
+        """Return times in the user's type: a DatetimeIndex, or the numbers themselves."""
+        if self.unit is None:
+            return times
+        return self.of_ticks(to_ticks(times, self.unit))
+
+    def of_ticks(self, ticks: np.ndarray, per_us: int = 1) -> pd.DatetimeIndex:
+        """Return the datetimes of whole micro- or nanoseconds since 1970."""
+        index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
+        return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
+
+    def format(self, time: float, digits: int = 15) -> str:
+        """Return one time as text; numbers of 10^6 and more keep all digits."""
+        if self.unit is None or not np.isfinite(time):
+            return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
+        return str(self.to_user(np.array([time]))[0])
+
+
+class TimeBlock(NamedTuple):
+    """Times of one series: numbers, or whole ticks for datetimes and timedeltas."""
+
+    data: np.ndarray
+    kind: str = "number"
+    tz: str | None = None
+    per_us: int = 1  # ticks per microsecond: 1, or 1000 where nanoseconds are needed
+
+
+def as_timedelta(value: Any) -> pd.Timedelta:
+    """Read a duration as `pandas.Timedelta` does, but refuse text without a unit (nanoseconds)."""
+    if isinstance(value, str) and not re.search("[a-zA-Z:]", value):
+        raise ValueError(f"{value!r} has no unit")
+    return pd.Timedelta(value)
+
+
+class Times(NamedTuple):
+    """Times of all rows: counts, which computations use, and exact ticks."""
+
+    counts: np.ndarray  # float64 (n_obs,), NaN where missing
+    axis: TimeAxis
+    # int64 (n_obs,), exactly `per_unit` times the counts; None if there are only counts.
+    ticks: np.ndarray | None = None
+    per_unit: int = 1
+
+    def at(self, index: Any) -> Times:
+        """Times of the rows that an index selects."""
+        ticks = None if self.ticks is None else self.ticks[index]
+        return self._replace(counts=self.counts[index], ticks=ticks)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Numbers in the exact order of the times."""
+        return self.counts if self.ticks is None else self.ticks
+
+    @property
+    def per_us(self) -> int:
+        """Ticks per microsecond, for datetimes: 1 or 1000."""
+        return self.per_unit // MICROSECONDS[self.axis.unit]
+
+    def format(self, row: int) -> str:
+        """Return the time of a row as text."""
+        if self.ticks is None or self.axis.unit is None or np.isnan(self.counts[row]):
+            return self.axis.format(self.counts[row])
+        return str(self.axis.of_ticks(self.ticks[[row]], self.per_us)[0])
+
+    def to_user(self) -> np.ndarray | pd.DatetimeIndex:
+        """Return the times in the user's type."""
+        if self.ticks is None:
+            return self.axis.to_user(self.counts)
+        if self.axis.unit is not None:
+            return self.axis.of_ticks(self.ticks, self.per_us)
+        # Timedeltas become plain numbers; whole numbers stay integers.
+        return self.ticks if self.per_unit == 1 else self.counts
+
+
+def read_times(times: object) -> TimeBlock:
+    """Read the times of one series, of any supported type.
+
+    Raises
+    ------
+    TypeError
+        If they are neither numbers nor datetimes nor timedeltas.
+    """
+    times = unmasked(times)
+    if isinstance(times, np.ndarray) and times.dtype.kind in NUMBER_KINDS:
+        return TimeBlock(times)
+    if isinstance(times, pd.Series):
+        times = pd.Index(times, dtype=times.dtype)
+    if isinstance(times, pd.MultiIndex):
+        raise TypeError(
+            "times must be one index level, got a MultiIndex; use Panel.from_sktime or "
+            "Panel.from_long"
+        )
+    if isinstance(times, pd.PeriodIndex):
+        times = times.to_timestamp()
+    if isinstance(times, pd.DatetimeIndex) and times.tz is not None:
+        return _ticks_of(times.asi8.view(f"M8[{times.unit}]"), _tz_name(times.tz))
+    array = np.asarray(times)
+    if array.dtype.kind in NUMBER_KINDS:
+        return TimeBlock(array)
+    if array.dtype.kind in "mM":
+        return _ticks_of(array)
+    if array.dtype.kind != "O":
+        remedy = _TEXT_REMEDY if array.dtype.kind in "US" else ""
+        raise TypeError(f"times must be numbers or datetimes, got dtype {array.dtype}{remedy}")
+    known = [cell for cell in array.ravel() if cell is not None and cell is not pd.NaT]
+    for kinds, index in _INDEX_OF.items():
+        if known and all(isinstance(cell, kinds) for cell in known):
+            try:
+                return read_times(index(array.ravel()))
+            except ValueError as error:
+                if len({getattr(cell, "tzinfo", None) for cell in known}) < 2:
+                    raise
+                raise TypeError(
+                    "times must be datetimes of one UTC offset, got several; convert them with "
+                    "pandas.to_datetime(..., utc=True)"
+                ) from error
+    numbers, bad = to_float(array)
+    if bad:
+        remedy = _TEXT_REMEDY if isinstance(bad[0].content, str) else ""
+        raise TypeError(f"times must be numbers or datetimes, {bad[0]}{remedy}")
+    return TimeBlock(numbers)
+
+
+def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
+    """Concatenate blocks of one kind into float64 times with their time axis."""
+    filled = [block for block in blocks if block.data.size]
+    if not filled:
+        return Times(np.empty(0), TimeAxis(time_unit))
+    kinds = {block.kind for block in filled}
+    if len(kinds) > 1:
+        raise TypeError(
+            f"times must be of one kind in all series, got {' and '.join(sorted(kinds))}; "
+            "convert them to one kind."
+        )
+    if kinds == {"number"}:
+        data = np.concatenate([block.data for block in filled])
+        counts = data.astype(np.float64, copy=False)
+        if time_unit is not None:
+            _refuse_far(counts, time_unit)
+        large = data.dtype.kind in "iu" and LAST_WHOLE < np.abs(counts).max() < float(_LAST)
+        return Times(counts, TimeAxis(time_unit), *_spanned(data, 1) if large else ())
+    unit = time_unit or DEFAULT_UNIT
+    per_us = max(block.per_us for block in filled)
+    coarse = [block.data for block in filled if block.per_us < per_us]
+    if any((np.abs(ticks) >= _LAST // per_us).any() for ticks in coarse):
+        per_us = 1  # too far from 1970 for nanoseconds
+    data = np.concatenate([_as_ticks(block, per_us) for block in filled])
+    per_unit = per_us * MICROSECONDS[unit]
+    counts = np.where(data == _NAT, np.nan, data / per_unit)
+    if kinds == {"timedelta"}:
+        return Times(counts, TimeAxis(), *_spanned(data, per_unit))
+    zones = {block.tz for block in filled}
+    if len(zones) > 1 and None in zones:
+        raise TypeError(
+            "datetimes with and without a time zone cannot be mixed; give all of them one, with "
+            "tz_localize."
+        )
+    tz = zones.pop() if len(zones) == 1 else "UTC"
+    return Times(counts, TimeAxis(unit, tz), *_spanned(data, per_unit))
+
+
+def _as_ticks(block: TimeBlock, per_us: int) -> np.ndarray:
+    """Ticks of a block, converted to micro- or nanoseconds."""
+    ticks = block.data // max(block.per_us // per_us, 1) * max(per_us // block.per_us, 1)
+    return np.where(block.data == _NAT, _NAT, ticks)
+
+
+def _spanned(ticks: np.ndarray, per_unit: int) -> tuple[np.ndarray, int] | tuple[()]:
+    """Ticks and their number per unit; () if differences of ticks do not fit into an int64."""
+    known = ticks[ticks != _NAT]
+    if known.size and int(known.max()) - int(known.min()) > _LAST:
+        return ()
+    return ticks.astype(np.int64, copy=False), per_unit
+
+
+@cache
+def _tz_name(tz: datetime.tzinfo) -> str:
+    try:
+        return str(pd.DatetimeTZDtype(tz=str(tz)).tz)
+    except (KeyError, TypeError, ValueError):  # a zone whose name pandas cannot read
+        return "UTC"
+
+
+def _ticks_of(array: np.ndarray, tz: str | None = None) -> TimeBlock:
+    """Whole microseconds of datetimes and timedeltas, or nanoseconds if they have any."""
+    kind = array.dtype.kind
+    name, ticks = "datetime" if kind == "M" else "timedelta", array.astype(f"{kind}8[us]")
+    if np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as"):
+        nanoseconds = array.astype(f"{kind}8[ns]").view(np.int64)
+        rest = nanoseconds % 1000
+        if np.any((rest != 0) & (nanoseconds != _NAT)):
+            return TimeBlock(nanoseconds, name, tz, 1000)
+    elif (wrapped := ~np.isnat(array) & (ticks.astype(array.dtype) != array)).any():
+        raise ValueError(f"{name}s must be within 290 000 years of 1970, got {array[wrapped][0]}")
+    return TimeBlock(ticks.view(np.int64), name, tz)
+
+
+def _refuse_far(counts: np.ndarray, unit: str, per_us: int = 1) -> None:
+    """Raise a ValueError for counts of a unit beyond the range of datetimes."""
+    known = np.abs(counts[np.isfinite(counts)])
+    if known.max(initial=0.0) >= _LAST / (per_us * MICROSECONDS[unit]):
+        years = known.max() * MICROSECONDS[unit] / (365.25 * MICROSECONDS["D"])
+        raise ValueError(
+            f"times count in time_unit={unit!r}, and {known.max():g} such units are {years:.3g} "
+            f"years, which datetime64[{_RESOLUTIONS[per_us]}] cannot hold: give the unit in which "
+            "they count, or datetimes, pandas.to_datetime(times, unit=...)."
+        )
+
+
+def to_ticks(times: np.ndarray, unit: str, per_us: int = 1) -> np.ndarray:
+    """Convert counts of a unit to whole micro- or nanoseconds."""
+    known = np.isfinite(times)
+    _refuse_far(times, unit, per_us)
+    # Whole units and fractions separately: the product of a large count and the unit would round.
+    whole = np.floor(np.where(known, times, 0.0))
+    rest = np.where(known, times, 0.0) - whole
+    per_unit = per_us * MICROSECONDS[unit]
+    counts = whole.astype(np.int64) * per_unit + np.rint(rest * per_unit).astype(np.int64)
+    return np.where(known, counts, _NAT)

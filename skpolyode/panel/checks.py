@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import BadCell, is_missing, unmasked
+from skpolyode.panel.cells import LAST_WHOLE, MICROSECONDS, BadCell, is_missing, unmasked
 from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
@@ -22,7 +22,6 @@ from skpolyode.panel.rows import (
     merge_duplicates,
     sort_rows,
 )
-from skpolyode.panel.timeaxis import LAST_WHOLE, MICROSECONDS
 
 UNSORTED = FaultKind(
     "times out of order",
@@ -165,8 +164,11 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.errors is not None:
         named = replace(rows, values=rows.errors)
-        for rule, wrong in wrong_errors(rows.values, rows.errors).items():
-            note_cells(WRONG_ERROR, wrong, rule, named, faults)
+        possible = (rows.errors >= 0) & (rows.errors < np.inf)
+        rule, wrong = "the error must not be {:g}", ~(possible | np.isnan(rows.errors))
+        note_cells(WRONG_ERROR, wrong, rule, named, faults)
+        rule = "the error is {:g}, but the value there is missing"
+        note_cells(WRONG_ERROR, possible & np.isnan(rows.values), rule, named, faults)
     if rows.keeps_empty:
         return
     empty = rows.n_observed == 0
@@ -178,15 +180,6 @@ def check_rows(rows: Rows, faults: Faults) -> None:
         return f"{faults.series(series)}: {what}"
 
     faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
-
-
-def wrong_errors(values: np.ndarray, errors: np.ndarray) -> dict[str, np.ndarray]:
-    """Masks (n_obs, D) of errors that are impossible, or have no value, by message."""
-    possible = (errors >= 0) & (errors < np.inf)
-    return {
-        "the error must not be {:g}": ~(possible | np.isnan(errors)),
-        "the error is {:g}, but the value there is missing": possible & np.isnan(values),
-    }
 
 
 def _check_times(rows: Rows, faults: Faults) -> None:
@@ -202,18 +195,16 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     if swapped:  # perhaps: values often decrease, times rarely do
         values = rows.values[:, 0]
         swapped = (values[1:] > values[:-1])[inside].all()
-    faults.add_each(
-        SWAPPED if swapped else UNSORTED,
-        back,
-        lambda row: (
-            f"{_where(rows, faults, row)}: times must increase, but the time before it is "
-            f"{rows.format(row - 1)}"
-        ),
-    )
+
+    def line(row: int) -> str:
+        before = f"times must increase, but the time before it is {rows.format(row - 1)}"
+        return f"{_where(rows, faults, row)}: {before}"
+
+    faults.add_each(SWAPPED if swapped else UNSORTED, back, line)
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    kind = REPEATED_HOUR if rows.times.axis.is_naive else DUPLICATE
+    kind = REPEATED_HOUR if rows.times.axis.unit and not rows.times.axis.tz else DUPLICATE
     _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
     rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
     _note_rows(TOO_LATE, same & late, rule, rows, faults)
@@ -293,12 +284,8 @@ def _where(rows: Rows, faults: Faults, row: int) -> str:
     series, time = rows.series_of(row), rows.times.counts[row]
     if np.isfinite(time):
         return f"{faults.series(series)}, time {rows.format(row)}"
-    return f"{faults.series(series)}, row {row - rows.offsets[series]}, {name_unknown(time)}"
-
-
-def name_unknown(time: float) -> str:
-    """Name a time that is not finite in a message."""
-    return "missing time" if np.isnan(time) else f"time {time}"
+    unknown = "missing time" if np.isnan(time) else f"time {time}"
+    return f"{faults.series(series)}, row {row - rows.offsets[series]}, {unknown}"
 
 
 def read_ids(ids: object) -> np.ndarray | None:

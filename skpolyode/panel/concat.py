@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults
+from skpolyode.panel.cells import Times
 from skpolyode.panel.checks import fit_ids, read_ids
-from skpolyode.panel.columns import join_beside
 from skpolyode.panel.inputs import join_inputs
 from skpolyode.panel.rows import Rows, offsets_from
-from skpolyode.panel.timeaxis import Times
 
 
 def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
@@ -36,11 +35,15 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
     aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
     labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
+    beside = {}
+    for name in dict.fromkeys(name for panel in aligned for name in panel.rows.beside):
+        cells = [p.rows.beside.get(name, np.full(p.values.shape, np.nan)) for p in aligned]
+        beside[name] = np.concatenate(cells)
     rows = replace(
         panels[leading].rows,
         times=_times([panel.rows.times for panel in panels]),
         values=np.concatenate([panel.values for panel in aligned]),
-        beside=join_beside(aligned),
+        beside=beside,
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=labels[0].append(labels[1:]).to_numpy(),
         has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),

@@ -15,7 +15,6 @@ from scipy.sparse import issparse
 from skpolyode.errors import Faults
 from skpolyode.panel.checks import build_rows, check_rows
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import (
     column_names,
     column_times,
@@ -26,6 +25,7 @@ from skpolyode.panel.readers.kinds import (
 )
 from skpolyode.panel.readers.lists import (
     names_in,
+    rows_from_array,
     rows_from_frames,
     rows_from_series,
     rows_from_tables,

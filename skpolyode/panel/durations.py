@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import ParameterError
+from skpolyode.panel.cells import MICROSECONDS, as_timedelta
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import inside_series
-from skpolyode.panel.timeaxis import MICROSECONDS, as_timedelta
 
 _TOO_LITTLE = 0.5  # a window that covers a smaller share of the median series warns
 _FURTHEST_MEMORY = 1e9  # largest ratio to the longest series: beyond, float32 rounds rows together

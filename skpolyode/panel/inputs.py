@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
+from skpolyode.panel.cells import TimeAxis
 from skpolyode.panel.rows import merge_duplicates, sort_rows
-from skpolyode.panel.timeaxis import TimeAxis
 
 KINDS = ("hold", "linear", "impulse")
 """Meanings of the rows of a channel; see :class:`Inputs`."""

@@ -12,17 +12,20 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.cell_errors import with_errors
+from skpolyode.panel.cells import Times
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows, fit_limits
 from skpolyode.panel.concat import concat_rows
 from skpolyode.panel.inputs import Inputs, fit_inputs
-from skpolyode.panel.readers.arrays import rows_from_array, rows_from_flat
-from skpolyode.panel.readers.lists import rows_from_frames, rows_from_series
-from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing
-from skpolyode.panel.readers.sktime import rows_from_sktime
-from skpolyode.panel.rows import Duplicates, Rows, are_offsets, offsets_from, series_index
+from skpolyode.panel.readers.lists import (
+    rows_from_array,
+    rows_from_flat,
+    rows_from_frames,
+    rows_from_series,
+    with_errors,
+)
+from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
+from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
 from skpolyode.panel.selection import channel_order, refuse_reordered
-from skpolyode.panel.timeaxis import Times
 from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
 
 
@@ -369,8 +372,7 @@ class Panel:
         reader = partial(rows_from_long, id=id, time=time)
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
             shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
-            every = partial(reader, **dict.fromkeys(columns))
-            read = every if len(inputs) else partial(rows_from_nothing, (id, time))
+            read = reader if len(inputs) else partial(rows_from_nothing, (id, time))
             maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
             rows = build_rows("inputs", read, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
@@ -668,15 +670,8 @@ class Panel:
                 )
             key = keys
         positions, rows = np.arange(self.n_series)[key], self._rows
-        lengths = rows.lengths[positions]
-        offsets = offsets_from(lengths)
-        if len(positions) and (np.diff(positions) == 1).all():
-            picked: Any = slice(rows.offsets[positions[0]], rows.offsets[positions[-1] + 1])
-        else:
-            # Row k of the result is row k + shift of its series' old place.
-            shift = rows.offsets[positions] - offsets[:-1]
-            picked = np.arange(offsets[-1]) + np.repeat(shift, lengths)
-        selected = rows.of_series(positions, picked, offsets)
+        start, stop = rows.offsets[positions], rows.offsets[positions + 1]
+        selected = rows.of_series(positions, start, stop)
         return self.from_rows(selected, self._checked, self._observed or None)
 
     def select_ids(self, ids: Any) -> Self:

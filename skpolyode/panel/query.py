@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import plain_repr
+from skpolyode.panel.cells import TimeBlock, Times, as_timedelta, join_times, read_times
 from skpolyode.panel.checks import plain_label
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.panel.selection import refuse_reordered
-from skpolyode.panel.timeaxis import TimeBlock, Times, as_timedelta, join_times, read_times
 
 _DURATIONS = '; to count durations, pass relative_to="end" or "start"'
 
@@ -91,7 +91,15 @@ def times_since(
     _refuse_times_by_ids(times, panel, name)
 
     def read(times: Any, name: str = name) -> Times:
-        return read_leads(times, panel.time_unit, name) if relative else _read(times, panel, name)
+        if relative:
+            return read_leads(times, panel.time_unit, name)
+        try:
+            block = read_instants(times, panel, name, _DURATIONS)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from error
+        if block.data.size:
+            check_kind(block, panel, name, "in the panel", _DURATIONS)
+        return _checked(block, panel.time_unit, name, times)
 
     if isinstance(times, np.ndarray) and times.dtype != object:
         one_each = times.ndim == 2
@@ -185,15 +193,6 @@ def refuse_early(
         raise ValueError(f"{name} before {why.format(int(wrong.sum()))}")
 
 
-def counts_remedy(panel: Panel) -> str:
-    """Advice in messages: how to convert counts since 1970 to the datetimes of a panel."""
-    zone = "" if panel.tz is None else f", utc=True).tz_convert({panel.tz!r}"
-    unit = {"min": "m"}.get(panel.time_unit, panel.time_unit)
-    return (
-        f"turn counts since 1970 into datetimes with pandas.to_datetime(times, unit={unit!r}{zone})"
-    )
-
-
 def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:
     """Relative times (Q,), in units of `time_unit`.
 
@@ -222,17 +221,6 @@ def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:
             f"of {'datetimes' if is_datetime else 'numbers'}, got {block.kind}s."
         )
     return _checked(block, time_unit, name, times)
-
-
-def _read(times: Any, panel: Panel, name: str) -> Times:
-    """Times on the clock of a panel."""
-    try:
-        block = read_instants(times, panel, name, _DURATIONS)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}") from error
-    if block.data.size:
-        check_kind(block, panel, name, "in the panel", _DURATIONS)
-    return _checked(block, panel.time_unit, name, times)
 
 
 def read_instants(times: Any, panel: Panel, name: str, remedy: str = "") -> TimeBlock:
@@ -316,7 +304,12 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
         wanted = "datetimes" if panel.is_datetime else "numbers"
         remedy = "" if block.kind == "datetime" else remedy
         if block.kind == "number":
-            remedy += f"; {counts_remedy(panel)}"
+            zone = "" if panel.tz is None else f", utc=True).tz_convert({panel.tz!r}"
+            unit = {"min": "m"}.get(panel.time_unit, panel.time_unit)
+            remedy += (
+                "; turn counts since 1970 into datetimes with pandas.to_datetime(times, "
+                f"unit={unit!r}{zone})"
+            )
         raise TypeError(f"{name} must be {wanted}, as {like}, got {block.kind}s{remedy}.")
     if (block.tz is None) != (panel.tz is None):
         zone, other = (f"the time zone {tz}" if tz else "none" for tz in (panel.tz, block.tz))

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from skpolyode.panel.cells import TimeAxis, Times
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from, series_index
-from skpolyode.panel.timeaxis import TimeAxis, Times
 
 ENOUGH_ROWS = 20_000  # enough to learn the size of errors
 
@@ -145,12 +145,9 @@ def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) 
 
     Rows are indices among all rows of the panel. A series may be taken many times.
     """
-    offsets = offsets_from(stop - start)
-    rows = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], stop - start)
     is_observed = panel.is_observed and bool((stop > start).all())  # then so is every part
-    checked = panel.is_checked and is_observed
-    rows = panel.rows.of_series(series, rows, offsets)
-    return panel.from_rows(rows, checked, is_observed or None)
+    rows = panel.rows.of_series(series, start, stop)
+    return panel.from_rows(rows, panel.is_checked and is_observed, is_observed or None)
 
 
 def cut_windows(panel: Panel, length: int, overlap: int) -> Panel:

@@ -4,7 +4,6 @@ from skpolyode.errors import require
 
 require("pyarrow", extra="parquet", what="skpolyode.parquet")
 
-from skpolyode.parquet.embed import embed_dataset  # noqa: E402
-from skpolyode.parquet.sample import sample_dataset  # noqa: E402
+from skpolyode.parquet.tables import embed_dataset, sample_dataset  # noqa: E402
 
 __all__ = ["embed_dataset", "sample_dataset"]

@@ -5,13 +5,14 @@ draws it, optionally on given axes, and keeps the artists as attributes. The fir
 matplotlib.
 """
 
-from skpolyode.plotting.coefficients import CoefficientDisplay
-from skpolyode.plotting.crossing import CrossingDisplay
-from skpolyode.plotting.forecast import ForecastDisplay
-from skpolyode.plotting.reconstruction import ReconstructionDisplay
-from skpolyode.plotting.reliability import ReliabilityDisplay
-from skpolyode.plotting.risk import RiskDisplay
-from skpolyode.plotting.training import TrainingDisplay
+from skpolyode.plotting.models import ReliabilityDisplay, TrainingDisplay
+from skpolyode.plotting.series import (
+    CoefficientDisplay,
+    CrossingDisplay,
+    ForecastDisplay,
+    ReconstructionDisplay,
+    RiskDisplay,
+)
 
 __all__ = [
     "CoefficientDisplay",

@@ -51,8 +51,23 @@ def integrals(
     panel = read_panel(transformer, X, reset=False)
     known, seen = observed_series(panel), observed_part(panel)
     first, last = seen.start, seen.end
+
+    def read(name: str, given: Any) -> np.ndarray:
+        """Times (B,) of one side of the windows; NaN for series that have no such time."""
+        refuse_reordered(given, panel, name)
+        listed = [[time] for time in given] if np.ndim(given) == 1 else given
+        flat, offsets = times_since(panel, listed, edge(relative_to, first, last), name)
+        counts, found = np.diff(offsets), np.full(panel.n_series, np.nan)
+        if (counts > 1).any():
+            count, got = panel.n_series, plain_repr(given)
+            raise ValueError(
+                f"{name} must be one time, or one for each of the {count} series, got {got}."
+            )
+        found[counts == 1] = flat
+        return found
+
     start, end = (
-        default if time is None else _read(panel, name, time, relative_to, first, last)
+        default if time is None else read(name, time)
         for name, time, default in zip(("start", "end"), sides, (first, last), strict=True)
     )
     _refuse(panel, start, start - end, start >= end, _EMPTY)
@@ -68,23 +83,6 @@ def integrals(
     labels = [panel.ids, list(panel.channel_names)]
     index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
     return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
-
-
-def _read(
-    panel: Panel, name: str, given: Any, relative_to: str | None, *ends: np.ndarray
-) -> np.ndarray:
-    """Times (B,) of one side of the windows; NaN for series that have no such time."""
-    refuse_reordered(given, panel, name)
-    listed = [[time] for time in given] if np.ndim(given) == 1 else given
-    flat, offsets = times_since(panel, listed, edge(relative_to, *ends), name)
-    counts, found = np.diff(offsets), np.full(panel.n_series, np.nan)
-    if (counts > 1).any():
-        count, got = panel.n_series, plain_repr(given)
-        raise ValueError(
-            f"{name} must be one time, or one for each of the {count} series, got {got}."
-        )
-    found[counts == 1] = flat
-    return found
 
 
 def _refuse(panel: Panel, start: np.ndarray, off: np.ndarray, wrong: np.ndarray, why: str) -> None:

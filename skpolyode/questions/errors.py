@@ -117,18 +117,9 @@ class PathErrors:
         n, pooled = used.sum(axis=0), SETTINGS.fewest
         scale = (ratio.sum(axis=0) + pooled * ratio.sum() / used.sum()) / (n + pooled)
         plain = cls(np.sqrt(scale + _LEAST), power, 1.0, 1.0)
-        z = missed / (plain.std(course) + _LEAST)
-        return plain._correlated(course, np.clip(z, -4, 4), used, series_index(offsets))
-
-    def std(self, course: Course) -> np.ndarray:
-        """Standard deviations (Q, D) of errors, in units of those of the channels."""
-        return np.minimum(self.scale * course.size ** (self.power / 2), SETTINGS.most)
-
-    def _correlated(
-        self, course: Course, z: np.ndarray, used: np.ndarray, series: np.ndarray
-    ) -> Self:
-        """Copy with k and c, by least squares, from standardised errors `z` (Q, D) of one gap."""
-        pairs = []
+        z = np.clip(missed / (plain.std(course) + _LEAST), -4, 4)
+        # The correlations k and c, by least squares, from standardised errors of one gap.
+        pairs, series = [], series_index(offsets)
         for lag in (1, 2, 3):
             same = used[lag:] & used[:-lag] & (course.gap[lag:] == course.gap[:-lag])
             same &= (series[lag:] == series[:-lag])[:, None]
@@ -136,11 +127,15 @@ class PathErrors:
             pairs.append((distance, (z[lag:] * z[:-lag])[same]))
         distance, products = (np.concatenate(x) for x in zip(*pairs, strict=True))
         if len(distance) < SETTINGS.fewest:
-            return self
+            return plain
         shapes = np.exp(np.multiply.outer(-_RATES / 2, distance))
         shared = np.clip(shapes @ products / (shapes**2).sum(axis=1), 0.05, 1.0)
         best = np.square(products - shared[:, None] * shapes).sum(axis=1).argmin()
-        return replace(self, rate=float(_RATES[best]), shared=float(shared[best]))
+        return replace(plain, rate=float(_RATES[best]), shared=float(shared[best]))
+
+    def std(self, course: Course) -> np.ndarray:
+        """Standard deviations (Q, D) of errors, in units of those of the channels."""
+        return np.minimum(self.scale * course.size ** (self.power / 2), SETTINGS.most)
 
     def of_integrals(self, course: Course, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Standard deviations (B, D) of integrals of errors, in units of those of the channels."""

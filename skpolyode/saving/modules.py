@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from skpolyode.saving.arrays import ArrayError
-from skpolyode.saving.codec import register
+from skpolyode.saving.codec import ArrayError, register
 
 _FEW = 32  # most entries of the arguments, in addition to one per weight
 

@@ -29,8 +29,7 @@ from torch import nn
 from skpolyode.dynamics.field import drawn
 from skpolyode.models.contract import Packed, Prediction, Sizes, State, driven_update
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import DrivenCell, SiblingTransformer
-from skpolyode.siblings.layers import draw_normal, hidden_layer
+from skpolyode.siblings.base import DrivenCell, SiblingTransformer, draw_normal, hidden_layer
 from skpolyode.transformers.base import COUNT
 
 _NOISE = 0.01  # standard deviation of an observation, in the divergence after a jump

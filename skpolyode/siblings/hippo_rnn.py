@@ -26,8 +26,13 @@ from skpolyode.dynamics.field import drawn
 from skpolyode.memory import MEMORIES, PATH_MEASURES, Memory
 from skpolyode.models.contract import Packed, Prediction, Sizes, State
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import SiblingModel, SiblingTransformer
-from skpolyode.siblings.layers import AgeHead, observed_inputs, where_observed
+from skpolyode.siblings.base import (
+    AgeHead,
+    SiblingModel,
+    SiblingTransformer,
+    observed_inputs,
+    where_observed,
+)
 from skpolyode.transformers.base import COUNT, DURATION, Duration
 
 

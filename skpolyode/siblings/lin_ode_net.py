@@ -29,8 +29,7 @@ from torch.nn import functional as F
 from skpolyode.dynamics.field import drawn
 from skpolyode.models.contract import Packed, Prediction, Sizes, State
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import SiblingModel, SiblingTransformer
-from skpolyode.siblings.layers import draw_normal
+from skpolyode.siblings.base import SiblingModel, SiblingTransformer, draw_normal
 from skpolyode.transformers.base import COUNT
 from skpolyode.transformers.neural import layer_sizes
 
@@ -83,9 +82,8 @@ class LinODENet(SiblingModel):
         random = torch.empty(hidden_size, hidden_size, dtype=torch.float32)
         draw_normal(random, 1.0, generator)
         rotation = random if random.is_meta else torch.linalg.qr(random).Q
-        self.turn, self.turn_back = (
-            nn.Parameter(matrix.contiguous()) for matrix in (rotation, rotation.t())
-        )
+        self.turn = nn.Parameter(rotation.contiguous())
+        self.turn_back = nn.Parameter(rotation.t().contiguous())
         self.encoder = ResNet(hidden_size, self.block_sizes, generator)
         self.decoder = ResNet(hidden_size, self.block_sizes, generator)
         self.filter = ErrorFilter(n_channels, hidden_size, generator)

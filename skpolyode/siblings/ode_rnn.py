@@ -19,8 +19,7 @@ from skpolyode.dynamics import WalledMLP
 from skpolyode.dynamics.field import drawn
 from skpolyode.models.contract import Packed, Prediction, Sizes, State, driven_update
 from skpolyode.saving.modules import register_module
-from skpolyode.siblings.base import DrivenCell, SiblingTransformer
-from skpolyode.siblings.layers import observed_inputs
+from skpolyode.siblings.base import DrivenCell, SiblingTransformer, observed_inputs
 from skpolyode.transformers.base import COUNT
 from skpolyode.transformers.neural import layer_sizes
 

@@ -24,7 +24,7 @@ from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
-from skpolyode.siblings.layers import hidden_layer
+from skpolyode.siblings.base import hidden_layer
 from skpolyode.siblings.ode_rnn import ODERNNTransformer
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer

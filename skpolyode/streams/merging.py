@@ -11,7 +11,7 @@ import torch
 from skpolyode.panel import Panel
 from skpolyode.saving.codec import Encoder
 from skpolyode.streams.revisions import History
-from skpolyode.streams.stream import SeriesStream
+from skpolyode.streams.stream import Clock, SeriesStream
 
 
 def merge(a: SeriesStream, b: SeriesStream) -> SeriesStream:
@@ -62,10 +62,7 @@ def _have_equal_files(one: Any, two: Any) -> bool:
 
 
 def _merged(a: SeriesStream, b: SeriesStream) -> SeriesStream:
-    clock = {
-        name: np.concatenate([column, getattr(b._clock, name)])
-        for name, column in a._clock._asdict().items()
-    }
+    clock = Clock(*map(np.concatenate, zip(a._clock, b._clock, strict=True)))._asdict()
     parts = {name: torch.cat([part, b._parts[name]]) for name, part in a._parts.items()}
     merged = type(a).__new__(type(a))
     state = {"of": a._embedder, "panel": _joint(a._panel, b._panel), "clock": clock, "parts": parts}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.utils.metaestimators import available_if
 
@@ -14,20 +15,23 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Known, lead_batches, take_known
 from skpolyode.embedders.variance import roots
 from skpolyode.errors import check_switch
+from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
+from skpolyode.futures.samples import SamplePaths
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
-from skpolyode.panel import Panel
+from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import at_times
 from skpolyode.panel.units import Standardised
-from skpolyode.streams.clock import Update
-from skpolyode.streams.futures import PARTS, SamplesFutures
+from skpolyode.streams.stream import SeriesStream, Update
 
 # Parts that a stream keeps in addition to the model's state, one row per series:
 _STATIC = "static"  # standardised static covariates
 _POSTERIOR = "posterior"  # variances after the last observations, of a filter with known errors
 _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
 _KNOWN = "known."  # prefix of the state of the combiner
+_SPREAD = "spread"  # statistics (n, D, K) that errors of forecasts depend on
+_PARTS = (_SPREAD, "now", "noisy", "floor", "ceiling")  # the others are the fields of `LastCells`
 
 
 def _knows_std(stream: ModelStream) -> bool:
@@ -39,7 +43,7 @@ def _knows_std(stream: ModelStream) -> bool:
     return True
 
 
-class ModelStream(SamplesFutures):
+class ModelStream(SeriesStream):
     """State of a trained model for each series, updated one observation at a time.
 
     Made by the `stream` of `PolyODETransformer` and its siblings. Its results always equal those of
@@ -150,6 +154,97 @@ class ModelStream(SamplesFutures):
     def _known(self, chosen: np.ndarray) -> Known:
         return take_known(_known(self._parts), chosen)
 
+    def sample_paths(
+        self,
+        times: Any,
+        series: Any = None,
+        relative_to: str | None = None,
+        *,
+        n_samples: int = 200,
+        random_state: Any = None,
+    ) -> SamplePaths:
+        """Sample futures of the series: whole paths, joint in time and across channels.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,) or list of such
+            Times from the last observation on, as in `forecast`.
+        series : int, str, array-like of such or None, default=None
+            Series, by position or by id; None means all.
+        relative_to : {"start", "end"} or None, default=None
+            As in `forecast`.
+        n_samples : int, default=200
+            Number of samples. At most 500 different error paths are known.
+        random_state : int, RandomState, Generator or None, default=None
+            Draws the error paths.
+
+        Returns
+        -------
+        SamplePaths
+            As from the transformer's `sample_paths` for all rows so far.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the last observation of its series, or a series has not been
+            observed.
+        """
+        chosen, futures = self._futures(series, n_samples, random_state)
+        return futures.paths(*self._asked(chosen, times, relative_to)[1:])
+
+    def crossing_times(
+        self,
+        threshold: float,
+        until: Any,
+        series: Any = None,
+        relative_to: str | None = None,
+        *,
+        channel: str | int | None = None,
+        direction: str = "above",
+        coverage: float = 0.9,
+        n_samples: int = 500,
+        random_state: Any = 0,
+    ) -> pd.DataFrame:
+        """When the series will first reach a line, and how probable that is.
+
+        Parameters
+        ----------
+        threshold : float
+            The line, in the units of the channel.
+        until : scalar or array-like of shape (n_series,)
+            How far to look: a time after the last observation, for all of the series or for each.
+        series : int, str, array-like of such or None, default=None
+            Series, by position or by id; None means all.
+        relative_to : {"start", "end"} or None, default=None
+            What `until` counts from, as in `forecast`.
+        channel : str, int or None, default=None
+            Which channel, by name or position. None: the only one.
+        direction : {"above", "below"}, default="above"
+            The side of the line that counts as crossed.
+        coverage : float, default=0.9
+            Probability of the window from the earliest to the latest time.
+        n_samples : int, default=500
+            Number of samples.
+        random_state : int, RandomState, Generator or None, default=0
+            Draws the error paths.
+
+        Returns
+        -------
+        DataFrame
+            As from the transformer's `crossing_times` for all rows so far.
+
+        Raises
+        ------
+        ValueError
+            If `until` is not after the last observation of a series, a series has not been
+            observed, the line is far from all values of the channel, or the channel or the
+            direction is not valid.
+        """
+        chosen, futures = self._futures(series, n_samples, random_state)
+        query = partial(self._asked, chosen, relative_to=relative_to)
+        last = read_until(futures.panel, until, lambda asked: query(asked)[1:])
+        return futures.crossings(threshold, last, channel, direction, coverage)
+
     @available_if(_knows_std)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of the forecast of the model alone, as in `interpolate_std`.
@@ -179,41 +274,27 @@ class ModelStream(SamplesFutures):
         """
         chosen = self._started(series)
         z, clock = self._states(chosen)["z"], self._clock.take(chosen)
-        posterior, unseen = None, np.isnan(clock.seen_at)
+        floor, unseen = None, np.isnan(clock.seen_at)
         if self._has_posterior:  # NaN before the first observation: the default variance
-            posterior = self._parts[_POSTERIOR][torch.from_numpy(chosen)]
-            posterior = posterior.masked_fill(
-                torch.from_numpy(unseen).to(posterior.device), torch.nan
-            )
-        age = np.where(unseen, -1.0, clock.seen_at)
-        age = (clock.elapsed[:, None] - age)[:, None]
+            floor = self._parts[_POSTERIOR][torch.from_numpy(chosen)]
+            floor = floor.masked_fill(torch.from_numpy(unseen).to(floor.device), torch.nan)
+            floor = floor * self._embedder.model.gain.noise.detach().square()
+        # Since a unit before the first observation of the series, for a channel that was not seen.
+        age = (clock.elapsed[:, None] - np.where(unseen, -1.0, clock.seen_at))[:, None]
+        head, (scaler, unit) = self._embedder.scale, self._embedder.units
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         std = np.empty((len(flat), panel.n_channels))
         for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
-            leads = age[part] + ahead[..., None] / self._embedder.units.time_scale
-            known = posterior if posterior is None else posterior[part]
-            std[rows] = self._std_ahead(z[part], leads, known)[asked]
+            leads = age[part] + ahead[..., None] / unit  # (B, Q, D)
+            with torch.no_grad():
+                terms = head(z[part].float()).repeat_interleave(leads.shape[1], dim=0)
+                least = floor
+                if floor is not None:
+                    least = floor[part].to(terms.dtype).repeat_interleave(leads.shape[1], dim=0)
+                since = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
+                found = roots(head.ahead(terms, since, least)).reshape(leads.shape)
+            std[rows] = scaler.inverse_std(found)[asked]
         return panel.like(flat, std, offsets)
-
-    def _std_ahead(
-        self, z: torch.Tensor, leads: np.ndarray, posterior: torch.Tensor | None
-    ) -> np.ndarray:
-        """Standard deviations (B, Q, D) ahead, in the user's units, from states `z` (B, M).
-
-        `leads` (B, Q, D) are the times since the channels were observed, in units of the model; for
-        a channel that was not, since a unit before the first observation of the series. `posterior`
-        (B, D) is the variance after the last observation, of a filter with known errors, in the
-        unit of its gain.
-        """
-        head, floor = self._embedder.scale, None
-        with torch.no_grad():
-            terms = head(z.float()).repeat_interleave(leads.shape[1], dim=0)
-            if posterior is not None:
-                floor = (posterior * self._embedder.model.gain.noise.square()).to(terms.dtype)
-                floor = floor.repeat_interleave(leads.shape[1], dim=0)
-            lead = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
-            variance = roots(head.ahead(terms, lead, floor)).reshape(leads.shape)
-        return self._embedder.units.scaler.inverse_std(variance)
 
     def _bind(self) -> None:
         self._model = self._embedder.exact
@@ -239,7 +320,12 @@ class ModelStream(SamplesFutures):
             driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
             state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
         if self._embedder.calibration is not None:
-            state |= self._blank_spread()
+            rows, (scaler, _) = np.arange(len(nothing) + 1), self._embedder.units
+            spread = self._embedder.calibration.known_at(nothing, rows, rows[:-1])
+            floor, ceiling = scaler.limits.floor, scaler.limits.ceiling
+            ends = (np.broadcast_to(x, nothing.shape) for x in (floor, ceiling))
+            cells = LastCells(nothing, np.zeros(nothing.shape, dtype=bool), *ends)
+            state |= self._last_cells(spread, cells)
         if self._has_posterior:
             state[_POSTERIOR] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
@@ -252,7 +338,9 @@ class ModelStream(SamplesFutures):
             driven = self._embedder.responses_ahead(panel, since[:, None])
             parts |= self._combined(self._embedder.known(panel), driven)
         if self._embedder.calibration is not None:
-            parts |= self._spread_of(panel)
+            rows = self._embedder.standardised(panel).values, panel.offsets, panel.offsets[1:] - 1
+            last = LastCells.of(panel, self._embedder.units, self._embedder.filters)
+            parts |= self._last_cells(self._embedder.calibration.known_at(*rows), last)
         if self._has_posterior:
             parts[_POSTERIOR] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
@@ -297,9 +385,47 @@ class ModelStream(SamplesFutures):
             values = self._embedder.without_noisy(values, update.errors)
         rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
         known = self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
-        if self._embedder.calibration is not None:
-            known |= self._spread_after(parts, update, values)
-        return known
+        if self._embedder.calibration is None:
+            return known
+        noisy = np.full(values.shape, self._embedder.filters)
+        if update.errors is not None:
+            noisy |= update.errors > 0
+        spread, _, _, floor, ceiling = (parts[name].cpu().numpy() for name in _PARTS)
+        scaler, x = self._embedder.units.scaler, update.values
+        floor = np.where(x < scaler.transform(floor), -np.inf, floor)
+        ceiling = np.where(x > scaler.transform(ceiling), np.inf, ceiling)
+        spread = self._embedder.calibration.updated(spread, values)
+        return known | self._last_cells(spread, LastCells(x, noisy, floor, ceiling))
+
+    def _futures(
+        self, series: Any, n_samples: int, random_state: Any
+    ) -> tuple[np.ndarray, Continued]:
+        """Positions (n,) of the selected series, and these, continued with drawn error paths."""
+        known = draw_courses(self._embedder.calibration, n_samples, random_state)
+        chosen = self._started(series)
+        ends = self._clock.last[chosen], np.arange(len(chosen) + 1)
+        panel, units = at_times(self._panel[chosen], *ends), self._embedder.units
+        last = LastCells(*(self._parts[name].cpu().numpy()[chosen] for name in _PARTS[1:]))
+        return chosen, Continued(
+            panel, last, units, *known, lambda part, *asked: self._outlook(chosen[part], *asked)
+        )
+
+    def _outlook(self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray) -> Ahead:
+        """Combined forecasts of series at times (Q,), and predictors of their errors."""
+        model, clock, series = self._embedder, self._clock.take(chosen), series_index(offsets)
+        unit, since = model.units.time_scale, times - clock.last[series]
+        values = model.units.scaler.transform(self._forecast_values(chosen, times, offsets))
+        elapsed = (times - clock.start[series]) / unit
+        expected = model.stacking.expected_errors(self._known(chosen[series]), elapsed)
+        age = np.where(np.isnan(clock.seen_at), np.inf, clock.elapsed[:, None] - clock.seen_at)
+        spread = self._parts[_SPREAD].cpu().numpy()[chosen[series]]
+        signs = model.calibration.signs(spread, expected)
+        leads = since[:, None] + unit * age[series]
+        return Ahead(values, leads, signs, np.ones(values.shape))
+
+    def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
+        parts, device = zip(_PARTS, (spread, *last), strict=True), self._embedder.device
+        return {name: torch.from_numpy(part.copy()).to(device) for name, part in parts}
 
     def _combined(self, known: Known, driven: np.ndarray) -> State:
         """Parts for the state of the combiner and the responses to inputs."""
@@ -346,7 +472,7 @@ class ModelStream(SamplesFutures):
 
 
 def _of_model(parts: State) -> State:
-    others = (_STATIC, _POSTERIOR, _DRIVEN, *PARTS)
+    others = (_STATIC, _POSTERIOR, _DRIVEN, *_PARTS)
     return {k: x for k, x in parts.items() if k not in others and not k.startswith(_KNOWN)}
 
 

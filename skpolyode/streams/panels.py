@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from skpolyode.panel import Inputs, Panel
+from skpolyode.panel.cells import MICROSECONDS, TimeAxis, Times
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.rows import Rows, are_offsets
-from skpolyode.panel.timeaxis import MICROSECONDS, TimeAxis, Times
 from skpolyode.saving.codec import register
 from skpolyode.saving.frames import checked_zone
 

@@ -14,8 +14,7 @@ from skpolyode.models.contract import State
 from skpolyode.models.single import SingleMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.select import series_of_rows
-from skpolyode.streams.clock import Update
-from skpolyode.streams.stream import SeriesStream
+from skpolyode.streams.stream import SeriesStream, Update
 
 
 class HiPPOStream(SeriesStream):

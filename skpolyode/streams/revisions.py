@@ -6,25 +6,23 @@ A revision changes these rows, and recomputes the state of the series from there
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpolyode.errors import FaultKind, Faults, ParameterError
+from skpolyode.errors import FaultKind, ParameterError
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import keep_rows, observed_part
 from skpolyode.streams.inputs import add_inputs, without_past
-from skpolyode.streams.rows import AS_WAS, check_new, new_rows, read_rows
+from skpolyode.streams.rows import AS_WAS, new_rows
 
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
 
 # Faults and their lines in an error message, with the last time that is not kept.
-_BEYOND = (
+BEYOND = (
     FaultKind("times before what is kept", f"make the stream with a larger keep{AS_WAS}"),
     "only what comes after {end} is kept",
 )
@@ -39,7 +37,7 @@ _THERE = (
     FaultKind("values that are known already", f"replace them by correct{AS_WAS}"),
     "it has a value at this time",
 )
-_WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOT_THERE}
+WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOT_THERE}
 
 
 class Kept(NamedTuple):
@@ -94,22 +92,12 @@ class History:
         """Rows of one series."""
         return self.rows.get(series, self.nothing)
 
-    def append(self, rows: Panel) -> None:
-        """Keep new rows; rows that are now too old go into the stream before them."""
-        old = {}
-        for k, s in enumerate(rows.ids.tolist()):
-            joint = self.of(s).joined(Kept.of(rows, k))
-            first = max(len(joint.times) - self.keep, 0)
-            if not isinstance(self.keep, int):
-                first = int(np.searchsorted(joint.times, joint.times[-1] - self.keep))
-            old[s], self.rows[s] = joint.part(slice(first)), joint.part(slice(first, None))
-        before = self.before
-        before._write(before._followed(gathered(old, before._panel), before._panel))
-        before._panel = without_past(before._panel, before._clock.last)
+    def append(self, rows: Panel, panel: Panel, inputs: Any) -> None:
+        """Keep the rows and inputs of an update; rows that are now too old go into `before`.
 
-    def learn(self, panel: Panel, inputs: Any) -> None:
-        """Take over the inputs of an update, and the origin of its times."""
-        before = self.before
+        The origin of its times is that of `panel`.
+        """
+        before, old = self.before, {}
         if (
             before._panel.inputs is None
             or before._panel.rows.origin is None is not panel.rows.origin
@@ -118,6 +106,14 @@ class History:
         elif inputs is not None:
             given = before._panel, before._embedder, inputs, before._clock.last
             before._panel = add_inputs(*given)
+        for k, s in enumerate(rows.ids.tolist()):
+            joint = self.of(s).joined(Kept.of(rows, k))
+            first = max(len(joint.times) - self.keep, 0)
+            if not isinstance(self.keep, int):
+                first = int(np.searchsorted(joint.times, joint.times[-1] - self.keep))
+            old[s], self.rows[s] = joint.part(slice(first)), joint.part(slice(first, None))
+        before._write(before._followed(gathered(old, before._panel), before._panel))
+        before._panel = without_past(before._panel, before._clock.last)
 
     @classmethod
     def restored(cls, kind: type[SeriesStream], state: dict[str, Any]) -> History | None:
@@ -165,172 +161,3 @@ def read_keep(keep: Any, time_unit: str | None) -> int | float:
     if keep < 1:
         raise ParameterError(f"keep must be a positive number of rows or a duration, got {keep}.")
     return int(keep)
-
-
-class Revisable:
-    """Base of streams, for late, corrected and retracted rows; these need `keep`."""
-
-    _history: History | None
-
-    @classmethod
-    def _keeping(cls, embedder: Any, panel: Panel, keep: Any) -> Self:
-        """Stream that continues from the last rows of series, and keeps their latest ones."""
-        keep, seen = read_keep(keep, panel.time_unit), observed_part(panel)
-        stop = np.repeat(seen.offsets[1:], seen.lengths)
-        late = np.arange(len(stop)) >= stop - keep
-        if not isinstance(keep, int):
-            late = seen.times >= seen.times[stop - 1] - keep
-        early = replace(seen.rows.keep(~late), keeps_empty=True)
-        stream = cls.after(embedder, panel)
-        stream._history = History(cls.after(embedder, Panel.from_rows(early, checked=False)), keep)
-        latest = keep_rows(seen, late)
-        filled = np.flatnonzero(latest.lengths).tolist()
-        stream._history.rows = {s: Kept.of(latest, s) for s in filled}
-        return stream
-
-    def insert(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
-        """Insert observations that arrive late, as if they had arrived in time.
-
-        The stream must have been made with `keep`, and the times must be after the rows that it
-        has forgotten. A row that exists at this time gets the further channels.
-
-        Parameters
-        ----------
-        series : int, str or array-like of such of shape (n_rows,)
-            Series of each row, by position, or by id if ids are text.
-        time : scalar or array-like of shape (n_rows,)
-            Times of the observations, as in `update`; those of a series in order.
-        values : array-like of shape (n_rows, D) or (n_rows,), or dict
-            Values, NaN where there is none, as in `update`.
-        errors : array-like of the shape of `values` or None, default=None
-            Known standard deviations of the values.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a time is before what is kept, or a value is known already. The stream is left as it
-            was.
-
-        Examples
-        --------
-        >>> from skpolyode import HiPPOTransformer
-        >>> series = [([0.0, 1.0, 3.0], [1.0, 2.0, 0.0])]
-        >>> transformer = HiPPOTransformer(n_coefficients=4).fit(series)
-        >>> stream = transformer.stream(keep=2.5).update([0.0, 3.0], [1.0, 0.0])
-        >>> late = stream.insert(0, 1.0, 2.0)
-        >>> bool(abs(late.embedding() - transformer.transform(series)).max() < 1e-12)
-        True
-        >>> stream.retract(0, 1.0).n_observations
-        array([2])
-        """
-        if not self._clock.count.any():
-            return self.update(time, values, series, errors=errors)
-        return self._revise("insert", series, time, values, errors)
-
-    def correct(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
-        """Replace wrong observations, as if the right ones had arrived at first.
-
-        Parameters
-        ----------
-        series : int, str or array-like of such of shape (n_rows,)
-            Series of each row.
-        time : scalar or array-like of shape (n_rows,)
-            Times of the rows.
-        values : array-like of shape (n_rows, D) or (n_rows,), or dict
-            The right values; NaN, or left out of a dict, where they stay as they are.
-        errors : array-like of the shape of `values` or None, default=None
-            Standard deviations of these values. None: not known.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a time is before what is kept, or there is no such observation. The stream is left as
-            it was.
-        """
-        return self._revise("correct", series, time, values, errors)
-
-    def retract(self, series: Any, time: Any, channels: Any = None) -> Self:
-        """Remove observations; the state becomes what it would have been without them.
-
-        Parameters
-        ----------
-        series : int, str or array-like of such of shape (n_rows,)
-            Series of each row.
-        time : scalar or array-like of shape (n_rows,)
-            Times of the rows.
-        channels : str, sequence of str or None, default=None
-            Names of the channels whose values are removed. None: whole rows.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a time is before what is kept, or there is no such observation. The stream is left as
-            it was.
-        """
-        names = [channels] if isinstance(channels, str) else channels
-        panel = self._panel
-        asked = np.isin(panel.channel_names, panel.channel_names if names is None else names)
-        if names is not None and (unknown := set(names) - set(panel.channel_names)):
-            raise ValueError(f"retract: there is no channel {min(unknown)!r}.")
-        n_rows = max(len(np.atleast_1d(x)) for x in (series, time))
-        valid = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that pass checks
-        cells = np.tile(valid, (n_rows, 1))
-        return self._revise("retract", series, time, cells, None, whole_rows=names is None)
-
-    def _revise(
-        self,
-        action: str,
-        series: Any,
-        time: Any,
-        values: Any,
-        errors: Any,
-        whole_rows: bool = False,
-    ) -> Self:
-        """Insert, correct or retract cells."""
-        history, panel, scaler = self._history, self._panel, self._embedder.units.scaler
-        if history is None:
-            raise ValueError(
-                'this stream keeps no rows to revise: make it with stream(..., keep="6h"), the '
-                "length of time, or a number of rows, that revisions may go back."
-            )
-        before, faults = history.before, Faults(action, panel.ids, panel.channel_names)
-        forgotten, fault = np.full(self.n_series, -np.inf), _WRONG[action]
-        rows = read_rows(panel, forgotten, scaler, time, values, series, errors)
-        revised: dict[int, Kept] = {}
-        for k, s in enumerate(rows.ids.tolist()):
-            new = Kept.of(rows, k)
-            revised[s], wrong = history.of(s).revised(new, action, whole_rows)
-            beyond = new.times <= before._clock.last[s]
-            for (kind, what), rows_of in ((_BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
-
-                def line(
-                    row: int, s: int = s, new: Kept = new, what: str = what, wrong: Any = wrong
-                ) -> str:
-                    moments = new.times[row], before._clock.last[s]
-                    at, end = (panel.rows.format_from(s, moment) for moment in moments)
-                    names = ", ".join(np.array(panel.channel_names)[wrong[row]])
-                    return f"{faults.series(s)}, time {at}: {what.format(end=end, channels=names)}"
-
-                faults.add_each(kind, np.flatnonzero(rows_of), line)
-        faults.raise_if_any()
-        rows = gathered(revised, panel)
-        check_new(panel, scaler, rows, before._clock.last[rows.ids])
-        followed, which = before._followed(rows, before._panel), np.array(list(revised))
-        history.rows |= revised
-        self._clock.put(which, before._clock.take(which))
-        self._put(self._parts, which, before._take(before._parts, which))
-        self._write(followed)
-        self._panel = without_past(before._panel, self._clock.last)
-        return self

@@ -12,7 +12,7 @@ import pandas as pd
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.cells import rectangular
+from skpolyode.panel.cells import join_times, rectangular
 from skpolyode.panel.checks import (
     DUPLICATE,
     TOO_LARGE,
@@ -22,14 +22,13 @@ from skpolyode.panel.checks import (
     note_extremes,
     some_of,
 )
-from skpolyode.panel.outliers import note_judged
 from skpolyode.panel.query import check_kind, read_instants
 from skpolyode.panel.readers.kinds import as_pandas
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.readers.long import Table, group_rows
 from skpolyode.panel.rows import default_channel_names
 from skpolyode.panel.selection import channel_order, refuse_reordered
-from skpolyode.panel.timeaxis import Times, join_times
+from skpolyode.panel.units import note_judged
 
 AS_WAS = "; the stream is as it was"
 _REMEDIES = {  # instead of options that only panels have
@@ -83,7 +82,11 @@ def read_rows(
     TypeError
         If their times are of another kind than those of the panel.
     """
-    clock, one_row = _read_times(times, panel), np.ndim(times) == 0
+    block, one_row = read_instants(times, panel, "update: times"), np.ndim(times) == 0
+    if block.data.ndim != 1:
+        raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
+    check_kind(block, panel, "update: times", like="those of the transformer's fit")
+    clock = join_times([block], panel.time_unit)._replace(axis=panel.rows.times.axis)
     columns = _columns(values, panel, one_row, "values")
     if series is None:
         refuse_reordered(values, panel, "values")
@@ -187,15 +190,6 @@ def begun_at(panel: Panel, times: Any) -> Panel:
         origin = np.full(panel.n_series, read.ticks[known].min())
         rows = replace(rows, times=clock, origin=origin)
     return Panel.from_rows(rows, checked=False)
-
-
-def _read_times(times: Any, panel: Panel) -> Times:
-    """Read times, on the clock of a panel."""
-    block = read_instants(times, panel, "update: times")
-    if block.data.ndim != 1:
-        raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
-    check_kind(block, panel, "update: times", like="those of the transformer's fit")
-    return join_times([block], panel.time_unit)._replace(axis=panel.rows.times.axis)
 
 
 def _columns(values: Any, panel: Panel, one_row: bool, name: str) -> list[Any]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -21,24 +22,114 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import Embedder
 from skpolyode.embedders.base import map_threads
-from skpolyode.errors import plain_repr
+from skpolyode.errors import Faults, plain_repr
 from skpolyode.models.contract import State
 from skpolyode.panel import Panel
 from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import at_times, observed_part, observed_series
+from skpolyode.panel.select import (
+    at_times,
+    keep_rows,
+    last_seen_rows,
+    observed_part,
+    observed_series,
+)
 from skpolyode.saving.codec import place, register
 from skpolyode.saving.objects import save
 from skpolyode.streams import panels  # noqa: F401 (registers panels and inputs)
-from skpolyode.streams.clock import Clock, Update, kinds
 from skpolyode.streams.inputs import DrivenGap, add_inputs, without_past
-from skpolyode.streams.revisions import History, Revisable, gathered, read_keep
-from skpolyode.streams.rows import begun_at, read_rows, read_series
+from skpolyode.streams.revisions import BEYOND, WRONG, History, Kept, gathered, read_keep
+from skpolyode.streams.rows import begun_at, check_new, read_rows, read_series
+
+
+class Update(NamedTuple):
+    """One observation of each of n series, in the units of the model."""
+
+    values: np.ndarray  # float64 (n, D), NaN where not observed
+    mask: np.ndarray  # bool (n, D): what is observed
+    seen: np.ndarray  # bool (n, D): whether the channel was observed before
+    gap: np.ndarray  # float64 (n,): since the last observation; zero at the first
+    channel_gap: np.ndarray  # float64 (n, D): since the last one of the channel; one if none
+    elapsed: np.ndarray  # float64 (n,): since the first observation
+    errors: np.ndarray | None = None  # float64 (n, D): of the values, NaN where not known
+    driven_gap: DrivenGap | None = None  # the gap with its inputs, if the stream has any
+
+
+class Clock(NamedTuple):
+    """Observation times of B series. Elapsed times are since the start, in units of the model."""
+
+    start: np.ndarray  # float64 (B,): first observation, in the units of `times`
+    last: np.ndarray  # float64 (B,): last observation, -inf before the first
+    elapsed: np.ndarray  # float64 (B,): from the first to the last
+    seen_at: np.ndarray  # float64 (B, D): elapsed time of each channel's last value, or NaN
+    count: np.ndarray  # int64 (B,): observations so far
+
+    @classmethod
+    def stopped(cls, n_series: int, n_channels: int) -> Clock:
+        """Clock of series that have not been observed."""
+        return cls(
+            np.zeros(n_series),
+            np.full(n_series, -np.inf),
+            np.zeros(n_series),
+            np.full((n_series, n_channels), np.nan),
+            np.zeros(n_series, dtype=np.int64),
+        )
+
+    @classmethod
+    def after(cls, panel: Panel, unit: float) -> Clock:
+        """Clock of series after all of their rows; see :meth:`move` for `unit`."""
+        latest = last_seen_rows(panel.values, panel.offsets)[panel.offsets[1:] - 1]
+        seen_at = np.where(latest < 0, np.nan, panel.elapsed[latest] / unit)
+        start, end = panel.start, panel.end
+        return cls(start, end, (end - start) / unit, seen_at, panel.lengths)
+
+    def take(self, series: Any) -> Clock:
+        """Copy of the clock of the series at given positions."""
+        return Clock(*(column[series] for column in self))
+
+    def put(self, series: Any, new: Clock) -> None:
+        """Overwrite the clock of the series at given positions."""
+        for column, values in zip(self, new, strict=True):
+            column[series] = values
+
+    def move(
+        self, times: np.ndarray, values: np.ndarray, unit: float, **beside: Any
+    ) -> tuple[Clock, Update]:
+        """Clock after one more observation of each series, and the resulting update.
+
+        Parameters
+        ----------
+        times : float64 ndarray of shape (B,)
+            Later than `last`.
+        values : float64 ndarray of shape (B, D)
+            NaN where not observed.
+        unit : float
+            The model's unit of time, in units of `times`.
+        **beside : dict
+            Further fields of the update: `errors` and `driven_gap`.
+        """
+        start = np.where(self.count == 0, times, self.start)
+        elapsed = (times - start) / unit
+        mask, seen = ~np.isnan(values), ~np.isnan(self.seen_at)
+        channel_gap = np.where(seen, elapsed[:, None] - self.seen_at, 1.0)
+        seen_at = np.where(mask, elapsed[:, None], self.seen_at)
+        gaps = elapsed - self.elapsed, channel_gap, elapsed
+        update = Update(values, mask, seen, *gaps, **beside)
+        return Clock(start, times, elapsed, seen_at, self.count + 1), update
+
+
+def kinds(columns: dict[str, Any], n_series: int | None = None) -> dict[str, tuple[Any, ...]]:
+    """Shape and type of each array or tensor, with `n_series` rows if that is given."""
+    return {
+        name: (n_series or len(column), *column.shape[1:], column.dtype)
+        for name, column in columns.items()
+    }
+
 
 _GROUP = 2048  # series updated together: few enough for the cache, enough to keep a thread busy
 
 
-class SeriesStream(Revisable):
+class SeriesStream:
     """Base of streams: everything except the state of each series.
 
     Subclasses define that state, tensors with one row per series: `_blank` makes it, `_resume`
@@ -62,9 +153,11 @@ class SeriesStream(Revisable):
 
     @classmethod
     def after(cls, embedder: Embedder, panel: Panel, keep: Any = None) -> Self:
-        """Stream that continues from the last observations of the series of a checked panel."""
-        if keep is not None:
-            return cls._keeping(embedder, panel, keep)
+        """Stream that continues from the last observations of the series of a checked panel.
+
+        With `keep`, a length of time or a number of rows, it keeps their latest rows.
+        """
+        keep = None if keep is None else read_keep(keep, panel.time_unit)
         stream, known = cls(embedder, panel.without_rows()), observed_series(panel)
         if not known.all():  # the others start later
             if known.any():
@@ -76,6 +169,18 @@ class SeriesStream(Revisable):
             stream._clock = Clock.after(panel, embedder.units.time_scale)
             stream._parts = stream._resume(panel)
         stream._panel = without_past(stream._panel, stream._clock.last)
+        if keep is None:
+            return stream
+        seen = observed_part(panel)
+        stop = np.repeat(seen.offsets[1:], seen.lengths)
+        late = np.arange(len(stop)) >= stop - keep
+        if not isinstance(keep, int):
+            late = seen.times >= seen.times[stop - 1] - keep
+        early = replace(seen.rows.keep(~late), keeps_empty=True)
+        stream._history = History(cls.after(embedder, Panel.from_rows(early, checked=False)), keep)
+        latest = keep_rows(seen, late)
+        filled = np.flatnonzero(latest.lengths).tolist()
+        stream._history.rows = {s: Kept.of(latest, s) for s in filled}
         return stream
 
     def outline(self, series: Any = None) -> Panel:
@@ -209,8 +314,154 @@ class SeriesStream(Revisable):
         self._write(self._followed(rows, panel))
         self._panel = without_past(panel, self._clock.last)
         if self._history is not None:
-            self._history.learn(panel, inputs)
-            self._history.append(rows)
+            self._history.append(rows, panel, inputs)
+        return self
+
+    def insert(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
+        """Insert observations that arrive late, as if they had arrived in time.
+
+        The stream must have been made with `keep`, and the times must be after the rows that it
+        has forgotten. A row that exists at this time gets the further channels.
+
+        Parameters
+        ----------
+        series : int, str or array-like of such of shape (n_rows,)
+            Series of each row, by position, or by id if ids are text.
+        time : scalar or array-like of shape (n_rows,)
+            Times of the observations, as in `update`; those of a series in order.
+        values : array-like of shape (n_rows, D) or (n_rows,), or dict
+            Values, NaN where there is none, as in `update`.
+        errors : array-like of the shape of `values` or None, default=None
+            Known standard deviations of the values.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a time is before what is kept, or a value is known already. The stream is left as it
+            was.
+
+        Examples
+        --------
+        >>> from skpolyode import HiPPOTransformer
+        >>> series = [([0.0, 1.0, 3.0], [1.0, 2.0, 0.0])]
+        >>> transformer = HiPPOTransformer(n_coefficients=4).fit(series)
+        >>> stream = transformer.stream(keep=2.5).update([0.0, 3.0], [1.0, 0.0])
+        >>> late = stream.insert(0, 1.0, 2.0)
+        >>> bool(abs(late.embedding() - transformer.transform(series)).max() < 1e-12)
+        True
+        >>> stream.retract(0, 1.0).n_observations
+        array([2])
+        """
+        if not self._clock.count.any():
+            return self.update(time, values, series, errors=errors)
+        return self._revise("insert", series, time, values, errors)
+
+    def correct(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
+        """Replace wrong observations, as if the right ones had arrived at first.
+
+        Parameters
+        ----------
+        series : int, str or array-like of such of shape (n_rows,)
+            Series of each row.
+        time : scalar or array-like of shape (n_rows,)
+            Times of the rows.
+        values : array-like of shape (n_rows, D) or (n_rows,), or dict
+            The right values; NaN, or left out of a dict, where they stay as they are.
+        errors : array-like of the shape of `values` or None, default=None
+            Standard deviations of these values. None: not known.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a time is before what is kept, or there is no such observation. The stream is left as
+            it was.
+        """
+        return self._revise("correct", series, time, values, errors)
+
+    def retract(self, series: Any, time: Any, channels: Any = None) -> Self:
+        """Remove observations; the state becomes what it would have been without them.
+
+        Parameters
+        ----------
+        series : int, str or array-like of such of shape (n_rows,)
+            Series of each row.
+        time : scalar or array-like of shape (n_rows,)
+            Times of the rows.
+        channels : str, sequence of str or None, default=None
+            Names of the channels whose values are removed. None: whole rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a time is before what is kept, or there is no such observation. The stream is left as
+            it was.
+        """
+        names = [channels] if isinstance(channels, str) else channels
+        panel = self._panel
+        asked = np.isin(panel.channel_names, panel.channel_names if names is None else names)
+        if names is not None and (unknown := set(names) - set(panel.channel_names)):
+            raise ValueError(f"retract: there is no channel {min(unknown)!r}.")
+        n_rows = max(len(np.atleast_1d(x)) for x in (series, time))
+        valid = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that pass checks
+        cells = np.tile(valid, (n_rows, 1))
+        return self._revise("retract", series, time, cells, None, whole_rows=names is None)
+
+    def _revise(
+        self,
+        action: str,
+        series: Any,
+        time: Any,
+        values: Any,
+        errors: Any,
+        whole_rows: bool = False,
+    ) -> Self:
+        """Insert, correct or retract cells."""
+        history, panel, scaler = self._history, self._panel, self._embedder.units.scaler
+        if history is None:
+            raise ValueError(
+                'this stream keeps no rows to revise: make it with stream(..., keep="6h"), the '
+                "length of time, or a number of rows, that revisions may go back."
+            )
+        before, faults = history.before, Faults(action, panel.ids, panel.channel_names)
+        forgotten, fault = np.full(self.n_series, -np.inf), WRONG[action]
+        rows = read_rows(panel, forgotten, scaler, time, values, series, errors)
+        revised: dict[int, Kept] = {}
+        for k, s in enumerate(rows.ids.tolist()):
+            new = Kept.of(rows, k)
+            revised[s], wrong = history.of(s).revised(new, action, whole_rows)
+            beyond = new.times <= before._clock.last[s]
+            for (kind, what), rows_of in ((BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
+
+                def line(
+                    row: int, s: int = s, new: Kept = new, what: str = what, wrong: Any = wrong
+                ) -> str:
+                    moments = new.times[row], before._clock.last[s]
+                    at, end = (panel.rows.format_from(s, moment) for moment in moments)
+                    names = ", ".join(np.array(panel.channel_names)[wrong[row]])
+                    return f"{faults.series(s)}, time {at}: {what.format(end=end, channels=names)}"
+
+                faults.add_each(kind, np.flatnonzero(rows_of), line)
+        faults.raise_if_any()
+        rows = gathered(revised, panel)
+        check_new(panel, scaler, rows, before._clock.last[rows.ids])
+        followed, which = before._followed(rows, before._panel), np.array(list(revised))
+        history.rows |= revised
+        self._clock.put(which, before._clock.take(which))
+        self._put(self._parts, which, before._take(before._parts, which))
+        self._write(followed)
+        self._panel = without_past(before._panel, self._clock.last)
         return self
 
     def embedding(self, series: Any = None) -> np.ndarray:

@@ -21,17 +21,14 @@ from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged
-from skpolyode.panel.cells import unmasked, with_nan
+from skpolyode.panel.cells import TimeAxis, unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
-from skpolyode.panel.codes import warn_of_codes
 from skpolyode.panel.convert import shape_of
-from skpolyode.panel.outliers import CellLimits, within_limits
-from skpolyode.panel.readers.arrays import rows_from_array
 from skpolyode.panel.readers.kinds import column_names, column_times
+from skpolyode.panel.readers.lists import rows_from_array
 from skpolyode.panel.select import drop_empty, observed_series
 from skpolyode.panel.selection import align_to_fit, refuse_reordered
-from skpolyode.panel.timeaxis import TimeAxis
-from skpolyode.panel.units import LARGEST, ChannelScaler
+from skpolyode.panel.units import LARGEST, CellLimits, ChannelScaler, warn_of_codes, within_limits
 from skpolyode.threads import learning
 
 # Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.

@@ -34,7 +34,6 @@ from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.inputs import on_clock_of
-from skpolyode.panel.outliers import CellLimits
 from skpolyode.panel.select import (
     drop_empty,
     fill_rows,
@@ -43,6 +42,7 @@ from skpolyode.panel.select import (
     observed_series,
     series_of_rows,
 )
+from skpolyode.panel.units import CellLimits
 from skpolyode.training.loop import Task, warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import COUNT_OR_AUTO, POSITIVE, SeriesTransformer

@@ -11,10 +11,10 @@ from scipy import stats
 from scipy.interpolate import CubicSpline
 
 from skpolyode.datasets import (
-    lorenz,
     make_lorenz63,
     make_lorenz96,
     make_synthetic,
+    paper,
 )
 from skpolyode.datasets.simulation import Simulation
 
@@ -119,7 +119,7 @@ def test_states_follow_the_standardised_invariant_measure(make):
 
 def test_lorenz63_stays_on_its_attractor():
     truth = make_lorenz63(500, random_state=0).truth
-    x, y, z = np.moveaxis(truth.values * lorenz._LORENZ63.scale + lorenz._LORENZ63.mean, -1, 0)
+    x, y, z = np.moveaxis(truth.values * paper._LORENZ63.scale + paper._LORENZ63.mean, -1, 0)
     assert np.abs(x).max() < 21.0
     assert np.abs(y).max() < 29.0
     assert z.min() > 0.0
@@ -130,13 +130,13 @@ def test_lorenz63_stays_on_its_attractor():
 
 def test_lorenz96_stays_in_its_trapping_ball():
     truth = make_lorenz96(500, random_state=0).truth
-    states = truth.values * lorenz._LORENZ96.scale + lorenz._LORENZ96.mean
+    states = truth.values * paper._LORENZ96.scale + paper._LORENZ96.mean
     assert (states**2).sum(axis=-1).max() <= 5 * 8.0**2
 
 
 @pytest.mark.parametrize(
     ("attractor", "divergence"),
-    [(lorenz._LORENZ63, -(10.0 + 1.0 + 8.0 / 3.0)), (lorenz._LORENZ96, -5.0)],
+    [(paper._LORENZ63, -(10.0 + 1.0 + 8.0 / 3.0)), (paper._LORENZ96, -5.0)],
 )
 def test_fields_contract_volume_at_their_constant_rate(attractor, divergence):
     state = np.random.default_rng(0).normal(size=(len(attractor.mean), 1)) * 5.0
@@ -148,7 +148,7 @@ def test_fields_contract_volume_at_their_constant_rate(attractor, divergence):
 
 def test_advection_of_lorenz96_conserves_energy():
     state = np.random.default_rng(0).normal(size=(5, 7)) * 4.0
-    power = (state * lorenz.lorenz96(state, np.full((1, 7), 8.0))).sum(axis=0)
+    power = (state * paper.lorenz96(state, np.full((1, 7), 8.0))).sum(axis=0)
     assert_allclose(power, (8.0 * state - state**2).sum(axis=0))
 
 

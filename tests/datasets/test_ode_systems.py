@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import solve_ivp
 
 from skpolyode.datasets import make_ode_system
-from skpolyode.datasets.lorenz import lorenz63
 from skpolyode.datasets.ode_systems import SYSTEMS
-from skpolyode.datasets.trajectories import Trajectories
+from skpolyode.datasets.paper import lorenz63
+from skpolyode.datasets.simulation import Trajectories
 
 
 def oscillator(state, params):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import odeint
 
-from skpolyode.datasets import lorenz, make_lorenz63, make_lorenz96, make_synthetic
+from skpolyode.datasets import make_lorenz63, make_lorenz96, make_synthetic, paper
 
 MAKERS = {"synthetic": make_synthetic, "lorenz63": make_lorenz63, "lorenz96": make_lorenz96}
 LORENZ = [make_lorenz63, make_lorenz96]
@@ -93,20 +93,20 @@ def test_synthetic_signal_is_half_a_difference_of_sines(data):
 
 
 def test_lorenz63_path_is_explicit_euler():
-    path = lorenz._paper_path_lorenz63()
+    path = paper._paper_path_lorenz63()
     assert path.shape == (10_001, 3)
     assert_allclose(path.mean(axis=0), 0.0, atol=1e-12)
     assert_allclose(path.std(axis=0), 1.0)
     reference = [np.array([0.0, 1.0, 1.05])]
     params = np.array([10.0, 28.0, 2.667])
     for _ in range(999):
-        reference.append(reference[-1] + 0.01 * lorenz.lorenz63(reference[-1], params))
+        reference.append(reference[-1] + 0.01 * paper.lorenz63(reference[-1], params))
     # Later points depend on the order of the operations: the system is chaotic.
     assert_allclose(standardised(path[:1000], 0), standardised(np.array(reference), 0), atol=1e-6)
 
 
 def test_lorenz96_path_has_one_mean_and_one_deviation():
-    path = lorenz._paper_path_lorenz96()
+    path = paper._paper_path_lorenz96()
     assert path.shape == (10_000, 5)
     assert_allclose([path.mean(), path.std()], [0.0, 1.0], atol=1e-12)
     assert np.ptp(path.std(axis=0)) > 1e-3
@@ -125,7 +125,7 @@ def starts(bunch, path):
 
 @pytest.mark.parametrize(
     ("name", "path"),
-    [("lorenz63", lorenz._paper_path_lorenz63), ("lorenz96", lorenz._paper_path_lorenz96)],
+    [("lorenz63", paper._paper_path_lorenz63), ("lorenz96", paper._paper_path_lorenz96)],
 )
 def test_windows_of_one_trajectory_with_doubled_density_at_its_start(data, name, path):
     path = path()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpolyode.datasets import load_physionet2012, physionet
+from skpolyode.datasets import load_physionet2012, real
 
 FIRST = """Time,Parameter,Value
 00:00,RecordID,132539
@@ -101,7 +101,7 @@ def test_labels_static_and_skipped_records(folder):
 
 
 def test_variables_are_those_of_the_challenge():
-    assert len(set(physionet.PHYSIONET_VARIABLES)) == 37
+    assert len(set(real.PHYSIONET_VARIABLES)) == 37
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_centre import ErrorCentre
 from skpolyode.ensemble.error_paths import ErrorPaths
-from skpolyode.futures.sampling import Ahead
+from skpolyode.futures.continued import Ahead
 
 LEADS = np.arange(1.0, 17.0)
 

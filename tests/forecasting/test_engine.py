@@ -11,7 +11,7 @@ from skpolyode.ensemble import paths
 from skpolyode.ensemble.paths import places
 from skpolyode.forecasting import engine
 from skpolyode.panel import Panel
-from skpolyode.structural.averaging import StructuralModels
+from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from skpolyode import Panel, PanelImputer, PolyODETransformer
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.outliers import CellLimits
+from skpolyode.panel.units import CellLimits
 
 AHEAD = [0.5, 1.0, 4.0, 8.0]
 DRAWN = {"n_samples": 200, "random_state": 0}

@@ -19,7 +19,7 @@ from skpolyode import (
     PolyODEClassifier,
     PolyODERegressor,
 )
-from skpolyode.heads.ages import _rows_until
+from skpolyode.heads.base import _rows_until
 from tests.closeness import assert_same_but_for_rounding
 
 N = 24

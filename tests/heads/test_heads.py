@@ -31,7 +31,7 @@ from skpolyode import (
 )
 from skpolyode.embedders import fitting
 from skpolyode.heads import MiniRocket, base, features
-from skpolyode.heads.folds import spread_folds
+from skpolyode.heads.base import spread_folds
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import HiPPOTransformer, Panel
-from skpolyode.panel.codes import codes_of
+from skpolyode.panel.units import codes_of
 from skpolyode.structural import StructuralForecaster
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.timeaxis import MICROSECONDS, TimeAxis, read_times
+from skpolyode.panel.cells import MICROSECONDS, TimeAxis, read_times
 
 UNITS = list(MICROSECONDS)
 MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2149, 1, 1))

@@ -181,7 +181,7 @@ def test_workers_give_the_same(table, tmp_path, backend):
 
 
 def test_no_more_than_a_few_chunks_are_read_ahead(table, tmp_path, monkeypatch):
-    from skpolyode.parquet import embed
+    from skpolyode.parquet import tables
 
     read = []
 
@@ -190,8 +190,8 @@ def test_no_more_than_a_few_chunks_are_read_ahead(table, tmp_path, monkeypatch):
             read.append(len(chunk))
             yield chunk
 
-    original = embed.read_chunks
-    monkeypatch.setattr(embed, "read_chunks", counting)
+    original = tables.read_chunks
+    monkeypatch.setattr(tables, "read_chunks", counting)
     source = write(table, tmp_path / "series.parquet")
     with pytest.raises(RuntimeError, match="switched off"):
         embed_dataset(Failing(at=5), source, tmp_path / "out", rows_per_chunk=1)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import PolyODETransformer
-from skpolyode.parquet import sample, sample_dataset
+from skpolyode.parquet import sample_dataset, tables
 from tests.parquet.data import LENGTHS, panel_of, write
 
 
@@ -30,7 +30,7 @@ def test_series_are_whole_and_follow_from_the_seed_alone(
     """However the files, and what is read of them at once, are cut."""
     whole = dict(zip(panel_of(table).ids, rows(panel_of(table)), strict=True))
     expected = sample_dataset(write(table, tmp_path / "a.parquet"), n_rows=12, random_state=3)
-    monkeypatch.setattr(sample, "ROWS_PER_CHUNK", rows_at_once)
+    monkeypatch.setattr(tables, "ROWS_PER_CHUNK", rows_at_once)
     source = write(table, tmp_path / "b.parquet", 4)
     drawn = sample_dataset(source, n_rows=12, random_state=3)
     assert 0 < len(drawn) < len(LENGTHS)

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skpolyode.parquet import embed_dataset, source
+from skpolyode.parquet import embed_dataset, tables
 from tests.parquet.data import Probe, panel_of, write
 
 
@@ -140,7 +140,7 @@ def test_a_channel_that_is_nowhere_is_an_error(table, tmp_path):
 @pytest.mark.parametrize("index", ["shuffled", "named", "keys", "of one file"])
 def test_an_index_that_pandas_stored_is_no_channel(index, table, tmp_path):
     table.to_parquet(tmp_path / "plain.parquet", index=False)
-    expected = source.open_source(tmp_path / "plain.parquet", "id", "time", None, None, {})[1]
+    expected = tables.open_source(tmp_path / "plain.parquet", "id", "time", None, None, {})[1]
     if index == "of one file":
         first, later = table[table["id"] == "p0"], table[table["id"] != "p0"]
         (tmp_path / "two").mkdir()
@@ -152,6 +152,6 @@ def test_an_index_that_pandas_stored_is_no_channel(index, table, tmp_path):
         if index != "keys":
             own = own.set_axis(pd.Index(own.index[::-1], name=index if index == "named" else None))
         own.to_parquet(path := tmp_path / "indexed.parquet", index=True)
-    dataset, reading = source.open_source(path, "id", "time", None, None, {})
+    dataset, reading = tables.open_source(path, "id", "time", None, None, {})
     assert reading == expected
     assert reading.panel(dataset.to_table()).equals(panel_of(table))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skpolyode import Panel
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.outliers import within_limits
+from skpolyode.panel.units import within_limits
 from tests.robustness.test_bad_days import EXAMPLES
 from tests.transformers.data import Pairs, small
 

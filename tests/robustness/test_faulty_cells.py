@@ -9,7 +9,7 @@ import pytest
 
 from skpolyode import LegendreFitTransformer, Panel
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.panel.outliers import CellLimits, within_limits
+from skpolyode.panel.units import CellLimits, within_limits
 from skpolyode.structural import StructuralForecaster
 from tests.quick import no_stacking
 from tests.transformers.data import oscillators, small

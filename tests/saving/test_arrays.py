@@ -11,9 +11,8 @@ import pytest
 
 import skpolyode
 from skpolyode import Panel, PanelImputer, PolyODETransformer
-from skpolyode.saving.arrays import ArrayError, check_arrays
-from skpolyode.saving.codec import Decoder, Encoder
-from skpolyode.saving.container import write_file
+from skpolyode.saving.codec import ArrayError, Decoder, Encoder, check_arrays
+from skpolyode.saving.objects import write_file
 from skpolyode.structural import StructuralForecaster
 from tests.quick import whole_fits
 

@@ -23,7 +23,7 @@ from safetensors.numpy import save as to_bytes
 
 import skpolyode
 from skpolyode.memory.tables import ResponseTable, TransitionTable
-from skpolyode.saving import container
+from skpolyode.saving import objects
 from skpolyode.saving.objects import save
 from tests.transformers.data import oscillators, small
 
@@ -59,7 +59,7 @@ def load_bytes(data: bytes, folder: Path) -> object:
 def crafted(content: Any, arrays: dict[str, np.ndarray], about: str = "1 9.9") -> bytes:
     """A file with a right digest, whatever it says."""
     text = content if isinstance(content, str) else json.dumps(content)
-    digest = container._digest(about, text, arrays)
+    digest = objects._digest(about, text, arrays)
     return to_bytes(arrays, metadata={"skpolyode": f"{about} {digest}\n{text}"})
 
 
@@ -126,7 +126,7 @@ def test_every_byte_of_the_header_counts(good, folder):
 
 
 def test_later_format_says_to_update(good, folder):
-    data = crafted("not even JSON", {}, about=f"{container.SCHEMA + 1} 9.9")
+    data = crafted("not even JSON", {}, about=f"{objects.SCHEMA + 1} 9.9")
     with pytest.raises(ValueError, match=r"by skpolyode 9.9 in format 2; .* update skpolyode"):
         load_bytes(data, folder)
 
@@ -245,7 +245,7 @@ def test_file_is_replaced_at_once_or_not_at_all(good, tmp_path, monkeypatch):
     path.write_bytes(b"old")
     transformer = load_bytes(good, tmp_path)
     (tmp_path / "tried.safetensors").unlink()
-    monkeypatch.setattr(container.os, "fsync", lambda _: 1 / 0)
+    monkeypatch.setattr(objects.os, "fsync", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         transformer.save(path)
     assert path.read_bytes() == b"old"
@@ -257,8 +257,8 @@ def test_file_is_replaced_at_once_or_not_at_all(good, tmp_path, monkeypatch):
 
 def test_what_a_killed_save_left_is_removed_by_the_next_one(good, tmp_path):
     """But nothing of other names, and not what another writer is just writing."""
-    killed = "import os, sys, skpolyode; from skpolyode.saving import container\n"
-    killed += "container.os.fsync = lambda _: os._exit(9)\n"
+    killed = "import os, sys, skpolyode; from skpolyode.saving import objects\n"
+    killed += "objects.os.fsync = lambda _: os._exit(9)\n"
     killed += "skpolyode.HiPPOTransformer().save(sys.argv[1])\n"
     path = tmp_path / "model[1]"
     assert subprocess.run([sys.executable, "-c", killed, path]).returncode == 9
@@ -288,7 +288,7 @@ def test_two_writers_of_one_file_both_end(good, tmp_path, monkeypatch):
             stages.append(number)
             second.save(path)
 
-    monkeypatch.setattr(container.os, "fsync", sync)
+    monkeypatch.setattr(objects.os, "fsync", sync)
     first.save(path)
     assert len(stages) == 1
     assert path.read_bytes() == good
@@ -427,7 +427,7 @@ def test_numbers_that_numpy_lacks_are_refused(kind, folder, good):
     size = {"F4": 4, "C64": 64, "BF16": 16, "F6_E2M3": 6}.get(kind, 8)
     entry = {"dtype": kind, "shape": [8], "data_offsets": [0, size]}
     text = json.dumps(content)
-    metadata = {"skpolyode": f"1 9.9 {container._digest('1 9.9', text, {})}\n{text}"}
+    metadata = {"skpolyode": f"1 9.9 {objects._digest('1 9.9', text, {})}\n{text}"}
     header = json.dumps({"__metadata__": metadata, "a": entry}).encode()
     data = len(header).to_bytes(8, "little") + header + bytes(size)
     with pytest.raises(ValueError, match="damaged"):

@@ -13,7 +13,7 @@ from torchdiffeq import odeint
 
 from skpolyode.models import pack
 from skpolyode.siblings import NeuralRDE
-from skpolyode.siblings.log_signature import (
+from skpolyode.siblings.neural_rde import (
     continued,
     log_signature,
     lyndon_words,

@@ -7,7 +7,7 @@ import torch
 
 from skpolyode.models import pack
 from skpolyode.siblings import S4
-from skpolyode.siblings.segment import SegmentTask
+from skpolyode.siblings.s4 import SegmentTask
 from skpolyode.training import forecasting_mse
 from skpolyode.transformers.stages import default_batch
 from tests.models.cases import flat_series, make_model

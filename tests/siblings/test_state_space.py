@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.signal import cont2discrete
 
 from skpolyode.models import pack
-from skpolyode.siblings.state_space import DiagonalStateSpace, LinearRecurrence, before_each
+from skpolyode.siblings.s4 import DiagonalStateSpace, LinearRecurrence, before_each
 from tests.models.cases import flat_series
 from tests.models.weights import shaken, states
 

@@ -12,15 +12,16 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble.periods import likely_periods
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.structural import averaging, kalman
-from skpolyode.structural.averaging import StructuralModels, StructuralSettings
+from skpolyode.structural import components, forecaster
 from skpolyode.structural.components import (
     Components,
     draw_components,
+    kalman_filter,
+    predict,
     similar_points,
     sobol_points,
 )
-from skpolyode.structural.kalman import kalman_filter, predict
+from skpolyode.structural.forecaster import StructuralModels, StructuralSettings
 from tests.quick import replaced
 
 PERIOD = 6  # its place among the coordinates of a model
@@ -137,7 +138,7 @@ def test_gaps_are_crossed_many_at_once_as_one_by_one(monkeypatch):
     own, t = draw_components(sobol_points(64, 0), [(5.0,)], positive=False), irregular(150)
     x = np.random.default_rng(0).standard_normal((150, 64)).cumsum(axis=0)
     together = kalman_filter(t, x, own, asked=np.array([63, 64, 149]))
-    monkeypatch.setattr(kalman, "_AT_ONCE", 1)
+    monkeypatch.setattr(components, "_AT_ONCE", 1)
     alone = kalman_filter(t, x, own, asked=np.array([63, 64, 149]))
     for many, one in zip(together, alone, strict=True):
         np.testing.assert_allclose(many, one, rtol=1e-9)
@@ -198,9 +199,9 @@ def test_a_draw_hardly_decides_a_forecast():
         ]
         return float(np.std(found, axis=0).mean())
 
-    with replaced(averaging, "SETTINGS", StructuralSettings(n_drawn=32)):
+    with replaced(forecaster, "SETTINGS", StructuralSettings(n_drawn=32)):
         own = spread()
-    with replaced(averaging, "SETTINGS", StructuralSettings(n_drawn=128, n_turns=1)):
+    with replaced(forecaster, "SETTINGS", StructuralSettings(n_drawn=128, n_turns=1)):
         assert own < spread()
 
 
@@ -296,7 +297,7 @@ def test_long_series_are_run_through_in_blocks(monkeypatch):
     own, origins = learned(panel), np.array([5, 150, 299])
     asked = origins, t[origins] + 3.0, np.ones(3, int)
     whole = own.forecast_from(panel, *asked).means
-    monkeypatch.setattr(averaging, "LONGEST_PAST", 100)
+    monkeypatch.setattr(forecaster, "LONGEST_PAST", 100)
     found = own.forecast_from(panel, *asked).means
     np.testing.assert_allclose(found, whole, atol=0.2)
 

@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 from skpolyode.models import Prediction, SequenceModel
+from skpolyode.models.contract import Sizes
 from skpolyode.saving import register_estimator, register_module
-from skpolyode.transformers.neural import NeuralTransformer, Sizes
+from skpolyode.transformers.neural import NeuralTransformer
 
 
 @register_module

@@ -1,8 +1,8 @@
-"""Rows from lists of series: pairs (times, values), tables and frames."""
+"""Rows from lists of series and from arrays, and their known errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,11 +11,17 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults
-from skpolyode.panel.cells import BadCell, read_values
-from skpolyode.panel.checks import NOT_NUMERIC, note_bad_cells, read_ids
+from skpolyode.panel.cells import (
+    BadCell,
+    TimeBlock,
+    join_times,
+    read_times,
+    read_values,
+    text_columns,
+)
+from skpolyode.panel.checks import NOT_NUMERIC, TEXT, first_misplaced, note_bad_cells, read_ids
 from skpolyode.panel.readers.kinds import as_pandas, column_names, is_id_name, is_time_name
-from skpolyode.panel.rows import Rows, offsets_from, require_series
-from skpolyode.panel.timeaxis import TimeBlock, join_times, read_times
+from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
 
 Block = tuple[TimeBlock, np.ndarray, Sequence[BadCell]]  # times and values of one series
 
@@ -207,3 +213,161 @@ def names_in(columns: pd.Index) -> tuple[str, ...] | None:
 def _columns(frame: pd.DataFrame) -> str:
     names = [str(name) for name in frame.columns]
     return str(names) if len(names) <= 6 else f"[{', '.join(map(repr, names[:6]))}, ...]"
+
+
+_LABELLED = (pd.DataFrame, pd.Series)
+
+
+def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) -> np.ndarray:
+    """Errors (n_obs, D) of rows, from one array, or from one per series (`by_series`)."""
+    shape, parts = rows.values.shape, []
+    for part in errors if by_series else [errors]:
+        array, bad = read_values(part)
+        if bad:
+            raise TypeError(f"{name}: errors must be numbers, NaN where not known; {bad[0]}.")
+        array = array if array.ndim == len(shape) else array[..., None]
+        parts.append(array.astype(np.float64))
+    lengths = rows.lengths.tolist() if by_series else [shape[0]]
+    found = [part.shape for part in parts]
+    if found != [(n, *shape[1:]) for n in lengths]:
+        whose = "each series" if by_series else "the values"
+        raise ValueError(
+            f"{name}: errors must have the shape of {whose}, {shape}, got {found[:3]}: give one "
+            "standard deviation for each cell, NaN where not known."
+        )
+    return np.concatenate(parts)
+
+
+def with_errors(
+    reader: Callable[..., Rows], errors: Any, *, by_series: bool = False
+) -> Callable[..., Rows]:
+    """Extend a reader of rows to add their errors, if there are any."""
+    if errors is None:
+        return reader
+
+    def read(data: Any, faults: Faults, time_unit: str | None) -> Rows:
+        data = list(data) if isinstance(data, Iterator) else data
+        rows = reader(data, faults, time_unit)
+        if rows.unreadable:  # later checks report it
+            return rows
+        if by_series:
+            names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
+            aligned = list(errors)
+            if len(aligned) == len(rows.lengths):  # else `read_errors` raises
+                aligned = list(map(like_values, aligned, data, names))
+        else:
+            aligned = like_values(errors, data[1], faults.name)
+        return rows.with_beside(errors=read_errors(aligned, rows, faults.name, by_series=by_series))
+
+    return read
+
+
+def like_values(errors: Any, values: Any, name: str) -> Any:
+    """Errors with columns in the order of the values; a ValueError if the labels differ."""
+    if not (isinstance(errors, _LABELLED) and isinstance(values, _LABELLED)):
+        return errors
+    if isinstance(errors, pd.DataFrame) and isinstance(values, pd.DataFrame):
+        found, wanted = names_in(errors.columns), names_in(values.columns)
+        if found and wanted and found != wanted:
+            if sorted(found) != sorted(wanted):
+                raise ValueError(
+                    f"{name}: errors have the columns {list(found)}, but values have "
+                    f"{list(wanted)}: give each column of values its errors under the same name, "
+                    "NaN where not known."
+                )
+            errors = errors.iloc[:, [found.index(column) for column in wanted]]
+    found, index = errors.index, values.index
+    differs = names_in(found) and names_in(index) and not found.equals(index)
+    if len(found) == len(index) and (differs or first_misplaced(found, index) is not None):
+        raise ValueError(
+            f"{name}: errors have another index than values: give them that of values, with "
+            "errors.reindex(values.index), or errors.set_axis(values.index) if their rows are in "
+            "the order of values."
+        )
+    return errors
+
+
+def rows_from_flat(
+    data: tuple[object, object, object], faults: Faults, time_unit: str | None
+) -> Rows:
+    """Read flat times, values and offsets."""
+    block, (array, bad), bounds = read_times(data[0]), read_values(data[1]), np.asarray(data[2])
+    if block.data.ndim != 1 or array.ndim not in (1, 2) or len(array) != block.data.size:
+        raise ValueError(
+            f"{faults.name}: flat times must be of shape (n_obs,) and values (n_obs, D), got "
+            f"{block.data.shape} and {array.shape}."
+        )
+    if not are_offsets(bounds, len(array)):
+        raise ValueError(
+            f"{faults.name}: offsets must be integers that rise from 0 to the number of rows, "
+            f"{len(array)}, got {bounds!r}."
+        )
+    require_series(len(bounds) - 1, faults.name)
+    values = np.array(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
+    rows = Rows(join_times([block], time_unit), values, bounds.astype(np.int64))
+    note_bad_cells(bad, rows, faults)
+    return rows
+
+
+def rows_from_array(
+    array: object,
+    faults: Faults,
+    time_unit: str | None,
+    times: object = None,
+    errors: object = None,
+) -> Rows:
+    """Read an array of shape (n, time), or of shape (n, time, channel) without its padding."""
+    values, bad = _cells(array, faults)
+    has_padding = values.ndim == 3
+    values = (values if has_padding else values[:, :, None]).astype(np.float64)
+    block = TimeBlock(np.arange(values.shape[1])) if times is None else read_times(times)
+    if block.data.shape not in (values.shape[1:2], values.shape[:2]):
+        raise ValueError(
+            f"{faults.name}: times must be of shape {values.shape[1:2]} (for all series) or "
+            f"{values.shape[:2]} (for each), got {block.data.shape}."
+        )
+    is_labelled = isinstance(array, pd.DataFrame) and names_in(array.index) is not None
+    if faults.ids is None and is_labelled and array.index.is_unique:
+        faults.ids = array.index.to_numpy()
+    clock = join_times([block._replace(data=block.data.ravel())], time_unit)
+    place = np.arange(block.data.size).reshape(block.data.shape)  # index of each cell's time
+    place = np.broadcast_to(place, values.shape[:2])
+    bounds = np.arange(len(values) + 1) * values.shape[1]
+    rows = Rows(clock.at(place.ravel()), values.reshape(place.size, -1), bounds)
+    note_bad_cells(bad, rows, faults)
+    if errors is not None:
+        errors = like_values(errors, array, faults.name)
+        table = read_errors(errors, replace(rows, values=values), faults.name)
+        rows = rows.with_beside(errors=table.reshape(rows.values.shape))
+    kept = ~np.isnan(values).all(axis=2)
+    if block.data.ndim == 2:  # padding: the time is NaN as well
+        kept |= ~np.isnan(clock.counts[place])
+    elif has_padding:  # padding: after the last observation
+        kept = np.maximum.accumulate(kept[:, ::-1], axis=1)[:, ::-1]
+    else:
+        return rows
+    return rows if kept.all() else rows.at(kept.ravel(), offsets_from(kept.sum(axis=1)))
+
+
+def _cells(array: object, faults: Faults) -> tuple[np.ndarray, list[BadCell]]:
+    """Values (n, time) or (n, time, channel) of an array, and its cells that are not numbers."""
+    try:
+        values, bad = read_values(array)
+    except ValueError as error:
+        raise ValueError(f"{faults.name}: {error}") from error
+    if isinstance(array, pd.DataFrame):
+        text = text_columns(bad, *array.shape)
+        lines = [f"column {array.columns[k]!r} holds text, {cell}" for k, cell in text.items()]
+        faults.add(TEXT, lines)
+        bad = [cell for cell in bad if cell.position % array.shape[1] not in text]
+    if values.ndim:
+        require_series(len(values), faults.name)
+    if values.ndim not in (2, 3):
+        raise ValueError(
+            f"{faults.name}: expected a 2-D array (series, time) or a 3-D array (series, time, "
+            f"channel), got shape {values.shape}; give series of different length as a list of "
+            "(times, values)."
+        )
+    if values.shape[1] == 0:
+        raise ValueError(f"{faults.name} is empty: its {len(values)} series have no time points.")
+    return values, bad

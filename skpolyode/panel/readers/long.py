@@ -1,4 +1,4 @@
-"""Rows from one long table of all series."""
+"""Rows from one long table of all series, and from sktime's containers, read without sktime."""
 
 from __future__ import annotations
 
@@ -10,12 +10,28 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import is_missing, read_values, text_columns
+from skpolyode.panel.cells import (
+    BadCell,
+    Times,
+    is_missing,
+    join_times,
+    read_times,
+    read_values,
+    text_columns,
+)
 from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC, TEXT
-from skpolyode.panel.columns import reduce_groups
 from skpolyode.panel.readers.kinds import column as column_of
-from skpolyode.panel.rows import Duplicates, Rows, offsets_from, require_series, stable_order
-from skpolyode.panel.timeaxis import Times, join_times, read_times
+from skpolyode.panel.readers.kinds import is_id_name, is_nested, is_time_name
+from skpolyode.panel.readers.lists import rows_from_array, rows_from_frames
+from skpolyode.panel.rows import (
+    Duplicates,
+    Rows,
+    offsets_from,
+    reduce_groups,
+    require_series,
+    series_index,
+    stable_order,
+)
 
 NOT_CONSTANT = FaultKind(
     "static columns that vary",
@@ -44,11 +60,11 @@ def rows_from_long(
     *,
     id: str,
     time: str,
-    values: str | Sequence[str] | None,
-    channel: str | None,
-    value: str | None,
-    error: str | Mapping[str, str] | None,
-    static: object,
+    values: str | Sequence[str] | None = None,
+    channel: str | None = None,
+    value: str | None = None,
+    error: str | Mapping[str, str] | None = None,
+    static: object = None,
     duplicates: Duplicates = "error",
     missing: Sequence[float] = (),
 ) -> Rows:
@@ -160,15 +176,13 @@ def pivot(
     new_row[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
     new_cell = new_row.copy()
     new_cell[1:] |= channels[1:] != channels[:-1]
+
+    def line(k: int) -> str:
+        name = plain_repr(names[channels[k]])
+        return f"{table.where(order[k], faults)}: channel {name} occurs again"
+
     if duplicates == "error":
-        faults.add_each(
-            DUPLICATE,
-            np.flatnonzero(~new_cell),
-            lambda k: (
-                f"{table.where(order[k], faults)}: channel {plain_repr(names[channels[k]])} "
-                "occurs again"
-            ),
-        )
+        faults.add_each(DUPLICATE, np.flatnonzero(~new_cell), line)
     how = "first" if duplicates == "error" else duplicates
     starts = np.flatnonzero(new_cell)
     beside = {} if errors is None else {"errors": errors[order][:, None]}
@@ -257,13 +271,12 @@ def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndar
     if text := text_columns(bad, array.size):
         faults.add(TEXT, [f"column {name!r} holds text, such as {text[0].content!r}"])
         return np.zeros(array.size)
-    faults.add_each(
-        NOT_NUMERIC,
-        bad,
-        lambda cell: (
-            f"{table.where(cell.position, faults, f', channel {name!r}')}: not a number, {cell}"
-        ),
-    )
+
+    def line(cell: BadCell) -> str:
+        where = table.where(cell.position, faults, f", channel {name!r}")
+        return f"{where}: not a number, {cell}"
+
+    faults.add_each(NOT_NUMERIC, bad, line)
     return array.astype(np.float64)
 
 
@@ -285,3 +298,86 @@ def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Fault
         faults.add(NOT_CONSTANT, lines)
         columns[name] = column.iloc[row].array
     return pd.DataFrame(columns, index=pd.Index(table.ids, tupleize_cols=False))
+
+
+def rows_from_sktime(
+    X: object,
+    faults: Faults,
+    time_unit: str | None,
+    *,
+    duplicates: Duplicates = "error",
+    missing: Sequence[float] = (),
+) -> Rows:
+    """Read any of the containers; see `Panel.from_sktime`."""
+    if isinstance(X, list | tuple):
+        return rows_from_frames(X, faults, time_unit)
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        return rows_from_array(X.transpose(0, 2, 1), faults, time_unit)
+    if isinstance(X, pd.DataFrame):
+        require_series(len(X), faults.name)
+        if isinstance(X.index, pd.MultiIndex):
+            refuse_swapped_levels(X.index, faults.name)
+            ids, times = X.index.droplevel(-1), X.index.get_level_values(-1)
+            columns = [X.iloc[:, index] for index in range(X.shape[1])]
+            table = read_table(ids, times, faults, time_unit)
+            return group_rows(table, columns, list(X.columns), faults)
+    if not isinstance(X, pd.DataFrame) or not is_nested(X):
+        raise TypeError(
+            f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
+            f'"numpy3D", got {type(X)}.'
+        )
+    labels, blocks = X.index.to_numpy(), []
+    if faults.ids is None and X.index.is_unique:
+        faults.ids = labels
+    for position, cell in enumerate(X.to_numpy(dtype=object).ravel()):
+        row, column = divmod(position, X.shape[1])
+        where = f"{faults.name}: {faults.series(row)}, channel {X.columns[column]!r}"
+        if not isinstance(cell, pd.Series | np.ndarray):
+            raise TypeError(f"{where}: the cell must hold a Series, got {type(cell)}.")
+        values, bad = read_values(cell)
+        if bad:
+            raise ValueError(f"{where}, row {bad[0].position}: not a number, {bad[0]}.")
+        index = cell.index if isinstance(cell, pd.Series) else np.arange(len(cell))
+        blocks.append((read_times(index), values))
+    counts = [len(values) for _, values in blocks]
+    codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
+    table = Table(codes, labels, join_times([block for block, _ in blocks], time_unit))
+    values = np.concatenate([values for _, values in blocks], dtype=np.float64)
+    return pivot(table, channels, values, list(X.columns), faults, duplicates, missing)
+
+
+def refuse_swapped_levels(index: pd.MultiIndex, name: str) -> None:
+    """Raise a ValueError if types or names show that the last level does not hold the times."""
+    dated = list(map(_are_dated, index.levels))
+    if not any(dated) and is_id_name(index.names[-1]):
+        dated = list(map(is_time_name, index.names))
+    if dated[-1] or not any(dated):
+        return
+    k = dated.index(True)
+    order = [*(other for other in range(len(dated)) if other != k), k]
+    raise ValueError(
+        f"{name} has the index levels {list(index.names)}, of which the last must hold the times, "
+        f"but level {k} does: give {name}.reorder_levels({order}).sort_index(). If it holds ids of "
+        "series, make text of them."
+    )
+
+
+def _are_dated(labels: pd.Index) -> bool:
+    try:
+        return read_times(labels).kind != "number"
+    except TypeError:  # text
+        return False
+
+
+def refuse_repeated_rows(frame: pd.DataFrame, name: str) -> None:
+    """Raise a ValueError for rows of equal instance and time, with a remedy for frames."""
+    if frame.index.is_unique:
+        return
+    repeated = frame.index.duplicated()
+    levels = list(range(frame.index.nlevels))
+    whose = "instance and time" if len(levels) > 1 else "time"
+    raise ValueError(
+        f"{name} has rows of equal {whose} ({int(repeated.sum())} such rows, the first at "
+        f"{plain_repr(frame.index[repeated][0])}): merge them before, for example by "
+        f"{name}.groupby(level={levels}).mean()."
+    )

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.paper.study.series_task import of_series
 from skpolyode.models import Prediction, SequenceModel, pack
-from skpolyode.siblings.segment import SegmentTask
+from skpolyode.siblings.s4 import SegmentTask
 from skpolyode.training import forecasting_mse, prediction_loss
 from skpolyode.training.tasks import (
     IntervalTask,

@@ -10,7 +10,7 @@ import torch
 
 from skpolyode.models import pack
 from skpolyode.models.gain import Gain
-from skpolyode.siblings.segment import SegmentTask
+from skpolyode.siblings.s4 import SegmentTask
 from skpolyode.training import Trainer, forecasting_mse
 from skpolyode.training.loop import Turn
 from skpolyode.training.tasks import (
