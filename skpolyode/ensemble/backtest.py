@@ -12,24 +12,21 @@ used as one more series, a *window*. No forecast of a window sees the rows befor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.constants import golden
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.ensemble.records import Records
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows, take
-from skpolyode.panel.units import Standardised
 
 N_FOLDS = 5  # of cross-fitting
 FEWEST_FOLDS = 3  # series, to judge each by models of the others
 FEWEST_TO_HOLD_OUT = 10  # series, to hold some out; rows of a series, to hold out its end
 _CHUNK = 1000  # forecasts at a time, to bound memory
 _N_DENSITIES = 64  # candidate densities of forecasts
-_GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are evenly spread
 
 
 @dataclass(frozen=True)
@@ -107,71 +104,6 @@ class RollingOrigins(NamedTuple):
         mask = np.ones(len(self.rows), dtype=bool)
         mask[offsets_from(self.counts)[:-1]] = False
         return mask
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The rows known before M forecasts from O origins, and the values observed later.
-
-    Values are in standard deviations from the mean of their channel, times in typical gaps.
-    """
-
-    rows: Standardised  # of the series
-    whose: np.ndarray  # int64: the series that each entry is, or is a window of
-    origins: np.ndarray  # int64 (O,): rows
-    origin: np.ndarray  # int64 (M,): position among the origins
-    elapsed: np.ndarray  # float64 (M,): forecast times, since the start of the series
-    actual: np.ndarray  # float64 (M, D), NaN where not observed
-    series: np.ndarray  # int64 (M,)
-    driven: np.ndarray  # (M, F): responses to inputs at the forecast times
-
-    @classmethod
-    def of(cls, model: ModelEmbedder, asked: RollingOrigins) -> Self:
-        """Sample at the rows of rolling origins."""
-        rows = model.standardised(asked.panel)
-        columns = (
-            rows.times[asked.rows],
-            rows.values[asked.rows],
-            asked.series,
-            rows.driven[asked.rows],
-        )
-        return cls(rows, asked.whose, asked.origins, asked.origin, *columns)
-
-    @cached_property
-    def _known(self) -> np.ndarray:
-        return Records.known_at(self.rows, self.origins)
-
-    @property
-    def records(self) -> Records:
-        """Records (M, D) before each forecast."""
-        return Records.of(self._known[self.origin])
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds of series."""
-        return min(len(np.unique(self.whose)), N_FOLDS)
-
-    @property
-    def fold(self) -> np.ndarray:
-        """Fold (M,) of the series of each forecast."""
-        return self.series % N_FOLDS
-
-    @property
-    def whole_series(self) -> Standardised:
-        """Rows of the series, without windows."""
-        (times, values, offsets, driven), kept = self.rows, self.whose == np.arange(len(self.whose))
-        rows, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
-        return Standardised(times[rows], values[rows], offsets, driven[rows])
-
-    @cached_property
-    def leads(self) -> np.ndarray:
-        """Times (M, D) since the channels were last observed, infinite if they never were."""
-        return self.records.time_since(self.elapsed[:, None])
-
-    def of_rows(self, kept: np.ndarray) -> Self:
-        """Sample of the forecasts that a mask (M,) or positions select."""
-        names = ("origin", "elapsed", "actual", "series", "driven")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
 def with_windows(
@@ -276,7 +208,9 @@ def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
         passed = np.append(0.0, np.minimum(dense / distance, 1.0).cumsum())
         if passed[n_ahead].sum() <= most * len(n_ahead):
             break
-    for n_rows, start in zip(n_ahead, np.arange(len(n_ahead)) * _GOLDEN % 1, strict=True):
+    # The fractional parts of multiples of the golden ratio are evenly spread.
+    starts = np.arange(len(n_ahead)) * (golden - 1) % 1
+    for n_rows, start in zip(n_ahead, starts, strict=True):
         whole = np.floor(passed[: n_rows + 1] + start)
         yield 1 + np.flatnonzero(whole[1:] != whole[:-1])
 

@@ -17,17 +17,14 @@ from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
 from skpolyode.ensemble import stacking as stackings
 from skpolyode.ensemble.backtest import (
     BacktestSettings,
-    Sample,
     effective_count,
     folds_of,
     knots_of,
     nearness,
     rolling_origins,
 )
-from skpolyode.ensemble.bounds import Bounds
-from skpolyode.ensemble.last import LastValue
-from skpolyode.ensemble.member import Member
-from skpolyode.ensemble.members import Members
+from skpolyode.ensemble.member import Member, Sample
+from skpolyode.ensemble.members import Bounds, LastValue, Members
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_members, learn_stacking
 from skpolyode.ensemble.weights import Backtest, learn_weights

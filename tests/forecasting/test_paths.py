@@ -258,10 +258,14 @@ def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
         series = np.repeat(np.arange(known.n_series), np.diff(offsets)) % 60
         own, shape = expected[series, times.astype(int)][:, None], (len(times), 1)
         signs, ones = np.zeros((*shape, N_SIGNS)), np.ones(shape)
-        return OnPath(0 * ones, signs, ones, own, np.zeros(len(times), bool))
+        return OnPath(signs, ones, own, np.zeros(len(times), bool))
+
+    def path_values(_: Panel, times: np.ndarray, __: np.ndarray) -> np.ndarray:
+        return np.zeros((len(times), 1))
 
     monkeypatch.setattr(module, "on_path", fake)
-    model = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0), scale=None)
+    units = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
+    model = SimpleNamespace(units=units, scale=None, path_values=path_values)
     found = calibrate_paths(model, panel, np.random.RandomState(0), None)
     for level in (0.2, 0.9):
         asked = np.ones((1, 1)), level, np.zeros((1, 1, N_SIGNS)), np.zeros(1, dtype=bool)
