@@ -218,7 +218,7 @@ class Asked(NamedTuple):
 
 
 class Member(Protocol):
-    """A forecasting method; a subclass must define `forecast` only.
+    """A forecasting method; a subclass must define `forecast`, with a state `start` and `updated`.
 
     Values are in standard deviations from the mean of their channel, times in typical gaps since
     the first observation of the series. There are n series or forecasts and D channels. A member
@@ -261,9 +261,24 @@ class Member(Protocol):
     def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
         """State (n, D, K) of series up to the rows `asked` (n,), which are included.
 
-        These are positions among the rows of all series.
+        These are positions among the rows of all series. By default the rows are read one by one.
         """
-        return self.start(len(asked), rows.values.shape[1])
+        times, values, offsets, driven = rows
+        found = self.start(len(asked), values.shape[1])
+        if not found.shape[-1]:
+            return found
+        series, place = np.unique(series_index(offsets)[asked], return_inverse=True)
+        first, known = offsets[series], self.start(len(series), values.shape[1])
+        last, n_rows = asked - first[place], np.zeros(len(series), dtype=np.int64)
+        np.maximum.at(n_rows, place, last + 1)
+        for k in range(n_rows.max(initial=0)):
+            left = np.flatnonzero(n_rows > k)
+            at = first[left] + k
+            row = Standardised(times[at], values[at], offsets, driven[at])
+            known[left] = self.updated(known[left], row)
+            ended = np.flatnonzero(last == k)
+            found[ended] = known[place[ended]]
+        return found
 
     def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Expected size (n, D) of its forecast errors; NaN where it has no estimate."""

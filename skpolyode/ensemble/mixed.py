@@ -253,34 +253,18 @@ class MixedEffects(Member):
         """State (n, D, S) after one more row of each series (Kalman filter)."""
         known, (row, channel) = known.copy(), np.nonzero(~np.isnan(rows.values))
         times = rows.times[row]
-        residual = rows.values[row, channel] - self._population(times, channel)
-        before = known[row, channel], times, residual
-        known[row, channel] = self._conditioned(*before, self.random(times), channel)
-        return known
-
-    def _conditioned(
-        self,
-        known: np.ndarray,
-        times: np.ndarray,
-        residual: np.ndarray,
-        seen: np.ndarray,
-        channel: np.ndarray | int,
-    ) -> np.ndarray:
-        """States (n, S) of n channels after one more observation each.
-
-        `residual` (n,) are values at `times` (n,) minus the population functions, and `seen` (n, p)
-        is the design of the random effects there. `channel` is that of each, or of all.
-        """
-        state = known, times, channel
+        state, seen = (known[row, channel], times, channel), self.random(times)
         mean, covariance = self._means_at(*state), self._covariances_at(*state)
         part = np.einsum("npq,nq->np", covariance, seen)
         expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
+        residual = rows.values[row, channel] - self._population(times, channel)
         error = residual - np.einsum("np,np->n", mean, seen)
         gain = part / expected[:, None]
         mean += gain * error[:, None]
         covariance -= gain[:, :, None] * part[:, None, :]
         covariance = covariance.reshape(-1, covariance.shape[1] ** 2)
-        return np.concatenate([times[:, None], mean, covariance], axis=1)
+        known[row, channel] = np.concatenate([times[:, None], mean, covariance], axis=1)
+        return known
 
     def _means_at(
         self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int
@@ -314,76 +298,31 @@ class MixedEffects(Member):
         functions = self.fixed(times, trend, self._lasting[channel])
         return (functions * self.curve[channel]).sum(axis=-1)
 
-    def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
-        """States (n, D, S) of series up to the rows `asked` (n,), which are included."""
-        times, values, offsets, _ = rows
-        found, series = self.start(len(asked), values.shape[1]), series_index(offsets)
-        asked_series, seen = np.unique(series[asked]), self.random(times)
-        for j, channel in enumerate(values.T):
-            residual = channel - self._population(times, j)
-            observed = np.flatnonzero(~np.isnan(channel))
-            first = np.searchsorted(observed, offsets[asked_series])
-            place = np.searchsorted(asked_series, series[asked])
-            # Number of observations of the channel up to each asked row, in its series.
-            count = np.searchsorted(observed, asked, side="right") - first[place]
-            longest = np.zeros(len(asked_series), dtype=np.int64)
-            np.maximum.at(longest, place, count)
-            by_count = np.argsort(count, kind="stable")
-            bounds = np.searchsorted(count[by_count], np.arange(1, longest.max(initial=0) + 2))
-            known = self.start(len(asked_series), values.shape[1])[:, j]
-            for k in range(longest.max(initial=0)):
-                left = np.flatnonzero(longest > k)
-                at = observed[first[left] + k]
-                known[left] = self._conditioned(known[left], times[at], residual[at], seen[at], j)
-                ended = by_count[bounds[k] : bounds[k + 1]]
-                found[ended, j] = known[place[ended]]
-        return found
-
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
-        """Means (n, D); trends of observed channels end after the longest lead of training."""
-        return self.means(known, asked.elapsed, _lasting_until(asked))
+        """Means (n, D); trends of observed channels end after the longest lead of training.
 
-    def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
-        """Standard deviations (n, D) of future values."""
-        return np.sqrt(self.variances(known, asked.elapsed, _lasting_until(asked)))
-
-    def means(
-        self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
-    ) -> np.ndarray:
-        """Means (n, D) of values at `times` (n,), from states `known` (n, D, S).
-
-        Before the first observation of a channel these are the means of all series. Trends end the
-        time `longest` (n, D) after the last observation; seasons go on.
+        Before the first observation of a channel these are the means of all series. Seasons go on.
         """
-        flat, when, trend, channel = self._each(known, times, longest)
+        flat, when, trend, channel = self._each(known, asked)
         mean, seen = self._means_at(flat, when, channel), self.random(when, trend)
         value = self._population(when, channel, trend) + np.einsum("np,np->n", mean, seen)
         return value.reshape(known.shape[:2])
 
-    def variances(
-        self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
-    ) -> np.ndarray:
-        """Variances (n, D) of the same values."""
-        flat, when, trend, channel = self._each(known, times, longest)
+    def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
+        """Standard deviations (n, D) of future values."""
+        flat, when, trend, channel = self._each(known, asked)
         seen, covariance = self.random(when, trend), self._covariances_at(flat, when, channel)
         spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
-        return np.maximum(spread, 0.0).reshape(known.shape[:2])
+        return np.sqrt(np.maximum(spread, 0.0)).reshape(known.shape[:2])
 
     @staticmethod
-    def _each(
-        known: np.ndarray, times: np.ndarray, longest: np.ndarray | float
-    ) -> tuple[np.ndarray, ...]:
+    def _each(known: np.ndarray, asked: Asked) -> tuple[np.ndarray, ...]:
         """Flatten series and channels: states (n D, S), times, times of trends, channels (n D,)."""
         n, n_channels = known.shape[:2]
-        flat, when = known.reshape(n * n_channels, -1), np.repeat(times, n_channels)
-        held = np.broadcast_to(longest, known.shape[:2]).ravel()
-        trend = np.minimum(when, flat[:, 0] + held)
+        flat, when = known.reshape(n * n_channels, -1), np.repeat(asked.elapsed, n_channels)
+        lasting = np.where(asked.records.n_values > 0, asked.longest, np.inf).ravel()
+        trend = np.minimum(when, flat[:, 0] + lasting)
         return flat, when, trend, np.tile(np.arange(n_channels), n)
-
-
-def _lasting_until(asked: Asked) -> np.ndarray:
-    """Time (n, D) since the last observation after which trends end."""
-    return np.where(asked.records.n_values > 0, asked.longest, np.inf)
 
 
 def _random_harmonics(n_harmonics: tuple[int, ...]) -> tuple[int, ...]:

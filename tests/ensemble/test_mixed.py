@@ -15,7 +15,7 @@ from scipy.stats import multivariate_normal
 from skpolyode.ensemble import mixed
 from skpolyode.ensemble.mixed import MixedEffects, RestrictedLikelihood, grouped
 from skpolyode.ensemble.periods import alternatives, lomb_scargle, shared_seasons
-from tests.ensemble.cases import rows_of, single
+from tests.ensemble.cases import asked_at, rows_of, single
 
 SEASONS = [(), (6.0,), (6.0, 20.0)]  # periods
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -62,9 +62,12 @@ def covariance(model: MixedEffects, channel: int, s: np.ndarray, t: np.ndarray) 
     return found + prior[-1, -1] * np.exp(-np.abs(s[:, None] - t) / memory)
 
 
-def answers(model: MixedEffects, *asked: object) -> tuple[np.ndarray, np.ndarray]:
+def answers(
+    model: MixedEffects, known: np.ndarray, *asked: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances."""
-    return model.means(*asked), model.variances(*asked)
+    query = known, asked_at(known, *asked)
+    return model.forecast(*query), model.errors(*query) ** 2
 
 
 def curve(model: MixedEffects, channel: int, t: np.ndarray) -> np.ndarray:
