@@ -19,6 +19,7 @@ import numpy as np
 from scipy.constants import golden
 
 from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.paths import rows_until
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows, take
 
@@ -143,7 +144,7 @@ def rolling_origins(
         First row of each series that may be forecast. None: its second row.
     settings : BacktestSettings
     """
-    durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
+    reach = _reach(model, panel, settings)
     whose, n_known = np.arange(panel.n_series), panel.lengths
     if earliest is None:
         share = settings.window_share or 1.0
@@ -166,13 +167,11 @@ def rolling_origins(
         origins = np.sort(rng.choice(origins, settings.max_origins, replace=False))
     most = settings.max_cells // (panel.n_channels * max(len(origins), 1))
     most = max(2, min(settings.max_targets, most))
-    reach = settings.reach_gaps * model.units.time_scale
-    if model.recent is not None:
-        reach = settings.reach_contexts * model.recent.window
-    reach = max(reach, settings.reach_share * float(np.median(durations)))
     seen = ~np.isnan(panel.values)
     is_rare = seen[:, seen.mean(axis=0) < settings.rare].any(axis=1)  # rows of rare channels
-    n_ahead = _rows_ahead(panel, origins, reach)
+    of_series = np.searchsorted(origins, panel.offsets)
+    last = rows_until(panel.times, panel.offsets, panel.times[origins] + reach, of_series)
+    n_ahead = np.maximum(last - origins, 1)
     targets = []
     for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
         ahead = np.append(0, steps)
@@ -185,15 +184,13 @@ def rolling_origins(
     return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
 
 
-def _rows_ahead(panel: Panel, origins: np.ndarray, reach: float) -> np.ndarray:
-    """Number (O,) of later rows of the series within reach of each origin, at least 1."""
-    n_ahead, bounds = np.empty_like(origins), np.searchsorted(origins, panel.offsets)
-    for i in np.flatnonzero(np.diff(bounds)):
-        part, (first, end) = slice(bounds[i], bounds[i + 1]), panel.offsets[i : i + 2]
-        until = panel.times[origins[part]] + reach
-        stop = first + np.searchsorted(panel.times[first:end], until, "right")
-        n_ahead[part] = np.maximum(stop - origins[part] - 1, 1)
-    return n_ahead
+def _reach(model: ModelEmbedder, panel: Panel, settings: BacktestSettings) -> float:
+    """Longest lead, in the units of `times`."""
+    durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
+    reach = settings.reach_gaps * model.units.time_scale
+    if model.recent is not None:
+        reach = settings.reach_contexts * model.recent.window
+    return max(reach, settings.reach_share * float(np.median(durations)))
 
 
 def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:

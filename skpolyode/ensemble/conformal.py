@@ -269,11 +269,6 @@ def between(
     return before, np.minimum(before + 1, last), (place - before)[:, None]
 
 
-def levels_of(scores: np.ndarray) -> np.ndarray:
-    """Probabilities of the intervals whose half widths are the errors with these scores."""
-    return erf(np.abs(scores) / np.sqrt(2))
-
-
 def scores_of(errors: np.ndarray) -> np.ndarray:
     """Scores (m, ...) of errors, ranked among the m with about the same lead."""
     ranks = np.abs(errors).argsort(axis=0, kind="stable").argsort(axis=0)
@@ -446,7 +441,8 @@ class Calibration(FollowsSpread):
     @cached_property
     def _table(self) -> list[np.ndarray]:
         """Half widths (n_bins, n_scores) of each channel, to look samples up in."""
-        levels, channels = levels_of(_SCORES), range(len(self.errors))
+        # Probabilities of the intervals whose half widths are the errors with these scores.
+        levels, channels = erf(_SCORES / np.sqrt(2)), range(len(self.errors))
         return [np.stack([self._rising(j, x) for x in levels], axis=1) for j in channels]
 
     def __getstate__(self) -> dict[str, Any]:
