@@ -152,14 +152,9 @@ class Sample:
     @classmethod
     def of(cls, model: ModelEmbedder, asked: RollingOrigins) -> Self:
         """Sample at the rows of rolling origins."""
-        rows = model.standardised(asked.panel)
-        columns = (
-            rows.times[asked.rows],
-            rows.values[asked.rows],
-            asked.series,
-            rows.driven[asked.rows],
-        )
-        return cls(rows, asked.whose, asked.origins, asked.origin, *columns)
+        rows, at = model.standardised(asked.panel), asked.rows
+        columns = asked.origin, rows.times[at], rows.values[at], asked.series, rows.driven[at]
+        return cls(rows, asked.whose, asked.origins, *columns)
 
     @cached_property
     def _known(self) -> np.ndarray:

@@ -42,7 +42,6 @@ class MixedSettings:
     most_rows: int = 192  # the same for few series, and for seasons
     seasons_to_see: float = 2.5  # periods that these observations should span
     max_work: float = 1e5  # of one evaluation: series times rows squared
-    max_series: int = 200
     # Of the k-th shared harmonic of a season it is 1 / k.
     curve_prior: float = 3.0  # standard deviation of the population curve at its knots
     prior: float = 2.0  # standard deviation of the logarithms of standard deviations
@@ -348,7 +347,7 @@ class Grouped(NamedTuple):
 def grouped(
     times: np.ndarray, values: np.ndarray, offsets: np.ndarray, shortest: float = 0.0
 ) -> Grouped:
-    """The last observations of a channel, of up to `max_series` evenly chosen series.
+    """The last observations of a channel, of evenly chosen series if there are many.
 
     They span at least `shortest` rows, if a series is that long. If there are very many, the older
     ones are thinned at random, as a regular thinning would hide periods.
@@ -366,7 +365,7 @@ def grouped(
         half = SETTINGS.most_rows // 2
         older = np.random.default_rng(0).choice(n - half, half, replace=False)
         back = np.concatenate([back[np.sort(older)], back[-half:]])
-    most = int(np.clip(SETTINGS.max_work / len(back) ** 2, 4, SETTINGS.max_series))
+    most = int(max(SETTINGS.max_work / len(back) ** 2, 4))
     if len(chosen) > most:
         chosen = chosen[np.linspace(0, len(chosen) - 1, most).round().astype(np.int64)]
     place = ends[chosen, None] - back
@@ -417,7 +416,6 @@ class RestrictedLikelihood:
         level, slope, serial, noise = np.log(SETTINGS.typical)
         seasons, memory = [level] * len(n_harmonics), np.log(SETTINGS.typical_memory)
         self.typical = np.array([level, 0.0, slope, *seasons, serial, memory, noise])
-        self._latest: tuple[np.ndarray, tuple[np.ndarray, ...]] | None = None
 
     def parts(self, theta: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
         """Covariance (p, p) of the effects, memory, variance of the noise, Cholesky factor."""
@@ -428,13 +426,8 @@ class RestrictedLikelihood:
         memory = min(float(np.exp(theta[-2])), SETTINGS.longest_memory)
         return prior, memory, float(np.exp(2 * theta[-1])), root
 
-    def _solved(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Terms of the likelihood and the curve, kept for repeated calls with one `theta`."""
-        if self._latest is None or not np.array_equal(self._latest[0], theta):
-            self._latest = theta.copy(), self._solve(theta)
-        return self._latest[1]
-
     def _solve(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Terms of the likelihood, and the curve."""
         prior, memory, noise, _ = self.parts(theta)
         decay = np.exp(self.known_lag / -memory)
         v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2)
@@ -455,11 +448,11 @@ class RestrictedLikelihood:
 
     def curve(self, theta: np.ndarray) -> np.ndarray:
         """Coefficients (K,) of the population functions, by generalised least squares."""
-        return self._solved(theta)[-1]
+        return self._solve(theta)[-1]
 
     def curves(self, theta: np.ndarray, n_folds: int) -> np.ndarray:
         """The same without each fold of series, (n_folds, K)."""
-        vx, gram, curve = self._solved(theta)[-3:]
+        vx, gram, curve = self._solve(theta)[-3:]
         found = np.empty((n_folds, len(curve)))
         for k in range(n_folds):
             out = self.data.series % n_folds == k
@@ -471,7 +464,7 @@ class RestrictedLikelihood:
     def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Negative restricted log likelihood with the prior, and its gradient."""
         prior, memory, noise, root = self.parts(theta)
-        decay, inverse, log_det, vx, gram, curve = self._solved(theta)
+        decay, inverse, log_det, vx, gram, curve = self._solve(theta)
         residual = self.data.values - self.x @ curve
         a = np.einsum("snm,sm->sn", inverse, residual)
         value = log_det + (a * residual).sum() + np.linalg.slogdet(gram)[1]

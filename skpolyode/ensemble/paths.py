@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.paths import PathQuery
+from skpolyode.embedders.paths import PathQuery, rows_until
 from skpolyode.embedders.trained_model import Late
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
@@ -34,27 +33,18 @@ _ENOUGH = 2000  # hidden rows; folds beyond that are left out
 Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-class OnPath(NamedTuple):
-    """What errors of learned paths at Q times depend on, series after series, as in `Answers`."""
-
-    signs: np.ndarray  # (Q, D, S): predictors of the error size, from the whole series
-    distance: np.ndarray  # (Q, D): to the channel's observations; NaN outside of them
-    expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
-    at_row: np.ndarray  # bool (Q,): whether anything was observed then
-
-
 def on_path(
     model: ModelEmbedder,
     panel: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
     in_deviations: bool,
-) -> OnPath:
-    """What errors of paths depend on, before the last observation of each series.
+) -> dict[str, np.ndarray]:
+    """Columns of `Answers` that errors of paths depend on, before the last observation of series.
 
-    The `distance` from the observations of a channel is half the harmonic mean of the times since
-    the last one and to the next one. The variance of a random walk in between is proportional to
-    it.
+    The predictors `signs` know the whole series. The `distance` from the observations of a channel
+    is half the harmonic mean of the times since the last one and to the next one. The variance of
+    a random walk in between is proportional to it.
 
     Parameters
     ----------
@@ -87,7 +77,7 @@ def on_path(
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = times == asked.seen.times[asked.row]
-    return OnPath(signs, distance, expected, at_row)
+    return {"signs": signs, "distance": distance, "expected": expected, "at_row": at_row}
 
 
 class Answers(NamedTuple):
@@ -266,11 +256,12 @@ def _calibrated(
     query, scaler = (observed_part(known), times, offsets), model.units.scaler
     found = on_path(model, *query, model.scale is not None)
     actual = scaler.read(np.where(hidden, copies.values, np.nan)[asked])
-    if np.isfinite(found.distance * actual).sum() < SETTINGS.fewest:  # hidden observations
+    distance, expected = found["distance"], found["expected"]
+    if np.isfinite(distance * actual).sum() < SETTINGS.fewest:  # hidden observations
         return None
     series = series_of_rows(copies)[asked] % panel.n_series
-    wrong = (actual - scaler.transform(model.path_values(*query))) / found.expected
-    return Calibration.learn(found.distance, wrong, series, times, found.signs)
+    wrong = (actual - scaler.transform(model.path_values(*query))) / expected
+    return Calibration.learn(distance, wrong, series, times, found["signs"])
 
 
 def answers_at(
@@ -325,7 +316,7 @@ def answers_at(
         answers.put(ahead, **_forecasts(*query, structural, with_values))
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
-        answers.put(is_between, **on_path(model, *query, paths.in_deviations)._asdict())
+        answers.put(is_between, **on_path(model, *query, paths.in_deviations))
         if with_values:
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
     beside = np.flatnonzero(is_between & np.isnan(answers.distance).any(axis=1))
@@ -399,11 +390,8 @@ def places(
 
     The path answers before the last row of a series, at rows only if `path_at_rows`.
     """
-    before, is_between = np.full(len(times), -1), np.zeros(len(times), dtype=bool)
-    for i, (first, end) in enumerate(pairwise(panel.offsets)):
-        known, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
-        after = np.searchsorted(known, times[asked])
-        is_row = known[np.minimum(after, len(known) - 1)] == times[asked]
-        before[asked] = np.where(after > 0, first + after - 1, -1)
-        is_between[asked] = (after < len(known)) & (path_at_rows | ~is_row)
-    return before, is_between
+    series, row = series_index(offsets), rows_until(panel.times, panel.offsets, times, offsets)
+    first = panel.offsets[series]
+    is_row = (row >= first) & (panel.times[row] == times)
+    before = np.where(row - is_row >= first, row - is_row, -1)
+    return before, (times <= panel.end[series]) & (path_at_rows | ~is_row)
