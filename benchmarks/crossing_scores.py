@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.forecasting.evaluation import trained_on
-from skpolyode.futures.crossings import first_crossings
+from skpolyode.futures.continued import first_crossings
 from skpolyode.futures.samples import channel_at, check_line, sign_of
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.durations import read_duration

@@ -40,7 +40,7 @@ from benchmarks.real.questions import Questions
 from benchmarks.real.rivals import causal_features
 from benchmarks.real.sets import dealt, eicu, read_long, table
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.futures.crossings import Window, first_crossings
+from skpolyode.futures.continued import Window, first_crossings
 from skpolyode.panel.select import series_of_rows, take
 
 FEWEST = 20  # values of a feature that trees look at

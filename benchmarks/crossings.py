@@ -34,7 +34,7 @@ from benchmarks.crossing_scores import scores
 from benchmarks.degradation import KNOWN, Case, engines, filled, hidden, last_values, least_squares
 from benchmarks.lines import heading, line
 from skpolyode import PolyODETransformer
-from skpolyode.futures.crossings import Window, first_crossings
+from skpolyode.futures.continued import Window, first_crossings
 
 N_TRAIN, N_CALIBRATING, AHEAD, BEFORE_END, N_PATHS = 60, 15, 40, 15, 200
 N_DRAWN = 8  # engines

@@ -39,7 +39,7 @@ from benchmarks.real.rivals import Rival
 from benchmarks.real.sets import SETS, Answer, Fold, dealt, variances
 from benchmarks.units import Units, gaps
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.ensemble.records import Records
+from skpolyode.ensemble.member import Records
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Standardised as InUnits
 

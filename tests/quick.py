@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skpolyode.ensemble import mixed, mixed_likelihood
+from skpolyode.ensemble import mixed
 from skpolyode.heads import features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import forecaster
@@ -87,7 +87,7 @@ def whole_fits() -> Iterator[None]:
 
 def all_population_curves() -> AbstractContextManager[None]:
     """Within, mixed models choose from three curves, as they do outside of tests."""
-    return replaced(mixed, "SETTINGS", mixed_likelihood.SETTINGS)
+    return replaced(mixed, "SETTINGS", mixed.MixedSettings())
 
 
 def no_stacking() -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from apdtflow import APDTFlowForecaster, set_seed
 from benchmarks.crossings import AHEAD
 from benchmarks.degradation import KNOWN
 from benchmarks.peers_code.rows import Run
-from skpolyode.futures.crossings import Window
+from skpolyode.futures.continued import Window
 
 
 def fleet(data: Any, run: Run) -> Window:

@@ -24,7 +24,7 @@ from benchmarks.crossings import AHEAD, BEFORE_END, N_TRAIN, Windows, windows
 from benchmarks.degradation import engines
 from benchmarks.peers_code.rows import Adapter, Command, Run, main
 from benchmarks.real.part import Scores
-from skpolyode.futures.crossings import Window
+from skpolyode.futures.continued import Window
 
 N_FEW = 6
 

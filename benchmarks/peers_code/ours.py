@@ -25,7 +25,7 @@ from skpolyode import (
     Resampler,
 )
 from skpolyode.forecasting import PolyODEForecaster
-from skpolyode.futures.crossings import Window
+from skpolyode.futures.continued import Window
 from skpolyode.heads import MiniRocket
 from skpolyode.panel import series_index
 from skpolyode.structural import StructuralForecaster

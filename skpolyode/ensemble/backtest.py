@@ -12,24 +12,22 @@ used as one more series, a *window*. No forecast of a window sees the rows befor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.constants import golden
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.ensemble.records import Records
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.embedders.paths import rows_until
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows, take
-from skpolyode.panel.units import Standardised
 
 N_FOLDS = 5  # of cross-fitting
 FEWEST_FOLDS = 3  # series, to judge each by models of the others
 FEWEST_TO_HOLD_OUT = 10  # series, to hold some out; rows of a series, to hold out its end
 _CHUNK = 1000  # forecasts at a time, to bound memory
 _N_DENSITIES = 64  # candidate densities of forecasts
-_GOLDEN = (5**0.5 - 1) / 2  # the fractional parts of its multiples are evenly spread
 
 
 @dataclass(frozen=True)
@@ -109,71 +107,6 @@ class RollingOrigins(NamedTuple):
         return mask
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The rows known before M forecasts from O origins, and the values observed later.
-
-    Values are in standard deviations from the mean of their channel, times in typical gaps.
-    """
-
-    rows: Standardised  # of the series
-    whose: np.ndarray  # int64: the series that each entry is, or is a window of
-    origins: np.ndarray  # int64 (O,): rows
-    origin: np.ndarray  # int64 (M,): position among the origins
-    elapsed: np.ndarray  # float64 (M,): forecast times, since the start of the series
-    actual: np.ndarray  # float64 (M, D), NaN where not observed
-    series: np.ndarray  # int64 (M,)
-    driven: np.ndarray  # (M, F): responses to inputs at the forecast times
-
-    @classmethod
-    def of(cls, model: ModelEmbedder, asked: RollingOrigins) -> Self:
-        """Sample at the rows of rolling origins."""
-        rows = model.standardised(asked.panel)
-        columns = (
-            rows.times[asked.rows],
-            rows.values[asked.rows],
-            asked.series,
-            rows.driven[asked.rows],
-        )
-        return cls(rows, asked.whose, asked.origins, asked.origin, *columns)
-
-    @cached_property
-    def _known(self) -> np.ndarray:
-        return Records.known_at(self.rows, self.origins)
-
-    @property
-    def records(self) -> Records:
-        """Records (M, D) before each forecast."""
-        return Records.of(self._known[self.origin])
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds of series."""
-        return min(len(np.unique(self.whose)), N_FOLDS)
-
-    @property
-    def fold(self) -> np.ndarray:
-        """Fold (M,) of the series of each forecast."""
-        return self.series % N_FOLDS
-
-    @property
-    def whole_series(self) -> Standardised:
-        """Rows of the series, without windows."""
-        (times, values, offsets, driven), kept = self.rows, self.whose == np.arange(len(self.whose))
-        rows, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
-        return Standardised(times[rows], values[rows], offsets, driven[rows])
-
-    @cached_property
-    def leads(self) -> np.ndarray:
-        """Times (M, D) since the channels were last observed, infinite if they never were."""
-        return self.records.time_since(self.elapsed[:, None])
-
-    def of_rows(self, kept: np.ndarray) -> Self:
-        """Sample of the forecasts that a mask (M,) or positions select."""
-        names = ("origin", "elapsed", "actual", "series", "driven")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
-
-
 def with_windows(
     panel: Panel, rng: np.random.RandomState, settings: BacktestSettings = _SETTINGS
 ) -> tuple[Panel, np.ndarray]:
@@ -211,7 +144,7 @@ def rolling_origins(
         First row of each series that may be forecast. None: its second row.
     settings : BacktestSettings
     """
-    durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
+    reach = _reach(model, panel, settings)
     whose, n_known = np.arange(panel.n_series), panel.lengths
     if earliest is None:
         share = settings.window_share or 1.0
@@ -234,13 +167,11 @@ def rolling_origins(
         origins = np.sort(rng.choice(origins, settings.max_origins, replace=False))
     most = settings.max_cells // (panel.n_channels * max(len(origins), 1))
     most = max(2, min(settings.max_targets, most))
-    reach = settings.reach_gaps * model.units.time_scale
-    if model.recent is not None:
-        reach = settings.reach_contexts * model.recent.window
-    reach = max(reach, settings.reach_share * float(np.median(durations)))
     seen = ~np.isnan(panel.values)
     is_rare = seen[:, seen.mean(axis=0) < settings.rare].any(axis=1)  # rows of rare channels
-    n_ahead = _rows_ahead(panel, origins, reach)
+    of_series = np.searchsorted(origins, panel.offsets)
+    last = rows_until(panel.times, panel.offsets, panel.times[origins] + reach, of_series)
+    n_ahead = np.maximum(last - origins, 1)
     targets = []
     for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
         ahead = np.append(0, steps)
@@ -253,15 +184,13 @@ def rolling_origins(
     return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
 
 
-def _rows_ahead(panel: Panel, origins: np.ndarray, reach: float) -> np.ndarray:
-    """Number (O,) of later rows of the series within reach of each origin, at least 1."""
-    n_ahead, bounds = np.empty_like(origins), np.searchsorted(origins, panel.offsets)
-    for i in np.flatnonzero(np.diff(bounds)):
-        part, (first, end) = slice(bounds[i], bounds[i + 1]), panel.offsets[i : i + 2]
-        until = panel.times[origins[part]] + reach
-        stop = first + np.searchsorted(panel.times[first:end], until, "right")
-        n_ahead[part] = np.maximum(stop - origins[part] - 1, 1)
-    return n_ahead
+def _reach(model: ModelEmbedder, panel: Panel, settings: BacktestSettings) -> float:
+    """Longest lead, in the units of `times`."""
+    durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
+    reach = settings.reach_gaps * model.units.time_scale
+    if model.recent is not None:
+        reach = settings.reach_contexts * model.recent.window
+    return max(reach, settings.reach_share * float(np.median(durations)))
 
 
 def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
@@ -276,7 +205,9 @@ def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:
         passed = np.append(0.0, np.minimum(dense / distance, 1.0).cumsum())
         if passed[n_ahead].sum() <= most * len(n_ahead):
             break
-    for n_rows, start in zip(n_ahead, np.arange(len(n_ahead)) * _GOLDEN % 1, strict=True):
+    # The fractional parts of multiples of the golden ratio are evenly spread.
+    starts = np.arange(len(n_ahead)) * (golden - 1) % 1
+    for n_rows, start in zip(n_ahead, starts, strict=True):
         whole = np.floor(passed[: n_rows + 1] + start)
         yield 1 + np.flatnonzero(whole[1:] != whole[:-1])
 

@@ -1,7 +1,19 @@
-"""Conformal prediction intervals of forecasts, from the errors of a backtest.
+"""Errors of forecasts: conformal prediction intervals and error paths, from a backtest.
 
 Half widths depend on the lead, the time since the channel was last observed, and on predictors of
 the error size (`signs`). Values are in standard deviations from the mean of their channel.
+
+Half widths show how large errors are at each lead. They do not show how errors at two leads, or of
+two channels, are correlated. The highest value of a stretch and the time of a crossing depend on
+that. *Error paths*, the errors of all forecasts from one origin, joint in time and across channels,
+contain these correlations. They are kept as *scores*. The absolute score is the quantile of an
+absolute normal variable at the rank of the absolute error among those with about the same lead; it
+has the sign of the error. An error of a given score is as large as the half width of the interval
+with that probability.
+
+Forecasts are means, combined linearly. Where values are skewed, as most laboratory values are,
+forecasts of low values are mostly too high. Sampled futures are centred on the median error, by
+lead and by the forecast itself.
 """
 
 from __future__ import annotations
@@ -12,27 +24,43 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import erf, ndtri, stdtrit
 from sklearn.isotonic import isotonic_regression
 
-from skpolyode.ensemble.backtest import are_known, effective_count, equal_bins
-from skpolyode.ensemble.error_centre import ErrorCentre, centred
-from skpolyode.ensemble.error_paths import ErrorPaths, between, levels_of, scores_of
-from skpolyode.ensemble.error_scale import ErrorScale, FollowsSpread, cross_fitted_scales
+from skpolyode.ensemble.backtest import (
+    N_FOLDS,
+    BacktestSettings,
+    are_known,
+    effective_count,
+    equal_bins,
+    folds_of,
+    nearness,
+)
+from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, FollowsSpread, cross_fitted_scales
 from skpolyode.futures.continued import Ahead
-from skpolyode.saving.codec import saved
+from skpolyode.panel import offsets_from
+from skpolyode.saving.codec import check_arrays, saved
 
 
 @dataclass(frozen=True)
 class ConformalSettings:
-    """How errors are sorted by lead."""
+    """How errors are sorted by lead, and how many of their paths are kept."""
 
     errors_a_bin: int = 100  # with about the same lead; enough for a quantile of 99 %
     max_bins: int = 40  # of leads
     kept: int = 128  # quantiles stored of the errors in a bin
+    gain: float = 0.02  # share by which the median must reduce absolute errors in held-out folds
+    max_paths: int = 500
+    max_knots: int = 64  # times of a path
+    max_cells: int = 2**18  # of all paths: a megabyte in a file
+    reached: float = 0.05  # share of the origins that forecast as far as the last knot
+    fewest: int = 20  # of these origins; errors that paths are calibrated by
+    least_variance: float = 0.05  # of a mean of two scores
 
 
-_SETTINGS = ConformalSettings()
+SETTINGS = ConformalSettings()
+# Errors in a bin of leads: enough for all bins of forecasts.
+_ERRORS_A_LEAD = BacktestSettings.pairs_a_knot * BacktestSettings.max_knots
 _SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabulated, to sample errors
 
 
@@ -55,8 +83,8 @@ class _Errors:
     def of(cls, lead: float, errors: np.ndarray, n_independent: float) -> Self:
         """From errors (n,) in any order."""
         errors, n = np.sort(np.abs(errors)), len(errors)
-        if n > _SETTINGS.kept:
-            errors = np.quantile(errors, np.linspace(0, 1, _SETTINGS.kept))
+        if n > SETTINGS.kept:
+            errors = np.quantile(errors, np.linspace(0, 1, SETTINGS.kept))
         return cls(lead, errors, n, n_independent)
 
     def quantile(self, level: float) -> float:
@@ -72,6 +100,203 @@ class _Errors:
             return quantile
         few, all_of_them = stdtrit([self.n_independent, n], (1 + level) / 2)
         return quantile * float(few / all_of_them)
+
+
+@saved(usual="D")
+@dataclass(frozen=True)
+class ErrorCentre:
+    """Median errors of forecasts, by lead and by forecast value.
+
+    Parameters
+    ----------
+    usual : tuple of tuple of (float, ndarray of shape (K,), ndarray of shape (K,))
+        For each channel, tuples in increasing order of the lead: the lead, forecasts (rising), and
+        their median errors. Empty where the median error counts as zero.
+    """
+
+    usual: tuple[tuple[tuple[float, np.ndarray, np.ndarray], ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        like = {"lead": "unsigned", "forecasts": "K sorted", "errors": "K"}
+        for part in (part for bins in self.usual for part in bins):
+            check_arrays("ErrorCentre", like, dict(zip(like, part, strict=True)))
+
+    @classmethod
+    def learn(
+        cls, forecasts: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+    ) -> Self:
+        """Learn from forecasts, their errors and leads (M, D), and series (M,); NaN is ignored.
+
+        Medians are shrunk towards zero by a prior worth five series.
+        """
+        channels = []
+        for j, known in enumerate(are_known(leads, errors).T):
+            rows, bins = np.flatnonzero(known), []
+            for part in equal_bins(leads[rows, j], _ERRORS_A_LEAD) if len(rows) else ():
+                in_bin = rows[part]
+                x, whose = np.stack([forecasts[in_bin, j], errors[in_bin, j]]), series[in_bin]
+                cells = equal_bins(x[0])
+                middle, median = np.transpose([np.median(x[:, cell], axis=1) for cell in cells])
+                n_series = np.array([len(np.unique(whose[cell])) for cell in cells])
+                median = median * n_series / (n_series + PRIOR)
+                bins.append((float(np.median(leads[in_bin, j])), middle, median))
+            channels.append(tuple(bins))
+        return cls(tuple(channels))
+
+    def at(self, channel: int, forecasts: np.ndarray, leads: np.ndarray) -> np.ndarray:
+        """Median errors (Q,) of forecasts (Q,) of a channel; 0 at leads of zero or infinity.
+
+        Before the first lead of the backtest they shrink linearly.
+        """
+        bins = self.usual[channel] if self.usual else ()
+        if not bins:
+            return np.zeros(len(forecasts))
+        at = np.array([part[0] for part in bins])
+        table = np.stack([np.interp(forecasts, *part[1:]) for part in bins], axis=1)
+        median = (nearness(leads, at) * table).sum(axis=1)
+        return median * np.where(np.isinf(leads), 0.0, np.minimum(leads / at[0], 1.0))
+
+
+def centred(
+    forecasts: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+) -> tuple[ErrorCentre, np.ndarray]:
+    """Median errors, and errors (M, D) minus the medians of the other folds of series.
+
+    The median counts as zero in channels whose errors do not get smaller, or with too few series.
+    """
+    folds, left, columns = folds_of(series, N_FOLDS), errors.copy(), (forecasts, errors, leads)
+    for fold in range(N_FOLDS) if folds.max(initial=0) == N_FOLDS - 1 else ():
+        out = folds == fold
+        centre = ErrorCentre.learn(*(x[~out] for x in (*columns, series)))
+        for j in range(errors.shape[1]):
+            left[out, j] -= centre.at(j, forecasts[out, j], leads[out, j])
+    sizes = np.where(are_known(leads, errors), np.abs([errors, left]), 0.0).sum(axis=1)
+    is_better = sizes[1] < (1 - SETTINGS.gain) * sizes[0]
+    every = zip(ErrorCentre.learn(*columns, series).usual, is_better, strict=True)
+    centre = ErrorCentre(tuple(bins if better else () for bins, better in every))
+    return centre, np.where(is_better, left, errors)
+
+
+@saved(since="J rising", scores="K J D")
+@dataclass(frozen=True, eq=False)
+class ErrorPaths:
+    """Scores of K error paths at J times since their origins.
+
+    Parameters
+    ----------
+    since : float64 ndarray of shape (J,)
+        Rising; scores are interpolated between, and constant outside.
+    scores : float32 ndarray of shape (K, J, D)
+        At each time and of each channel, absolute values are those of a normal variable.
+    """
+
+    since: np.ndarray
+    scores: np.ndarray
+
+    @classmethod
+    def learn(
+        cls, scores: np.ndarray, since: np.ndarray, origin: np.ndarray, series: np.ndarray
+    ) -> Self | None:
+        """Learn from the scores (M, D) of forecasts, NaN where not known; None without any.
+
+        Each is of one of the `series` (M,), made a time `since` (M,) its `origin` (M,); rows are
+        sorted by origin.
+        """
+        if not np.isfinite(scores).any():
+            return None
+        kept = np.isfinite(since)  # from origins after the first observation
+        scores, since, origin, series = (x[kept] for x in (scores, since, origin, series))
+        counts = np.unique(origin, return_counts=True)[1]
+        offsets = offsets_from(counts)
+        reach = np.sort(np.maximum.reduceat(since, offsets[:-1]))
+        enough = min(len(reach), max(SETTINGS.fewest, round(SETTINGS.reached * len(reach))))
+        n_series = len(np.unique(series))
+        mirrored = PRIOR / (PRIOR + n_series) / 2  # share of all paths, with the sign reversed
+        chosen = _spread(len(counts), round(SETTINGS.max_paths * (1 - mirrored)))
+        most = SETTINGS.max_cells // (len(chosen) * scores.shape[1])
+        near = np.sort(since[since <= reach[-enough]])
+        knots = np.quantile(near, np.linspace(0, 1, min(max(most, 4), SETTINGS.max_knots)))
+        knots = np.unique(near[np.searchsorted(near, knots)])
+        paths = np.full((len(chosen), len(knots), scores.shape[1]), np.nan)
+        for path, k in zip(paths, chosen, strict=True):
+            rows = slice(offsets[k], offsets[k + 1])
+            for j, column in enumerate(scores[rows].T):
+                seen = np.isfinite(column)
+                if seen.any():
+                    path[:, j] = np.interp(knots, since[rows][seen], column[seen], right=np.nan)
+        _continue(paths, np.random.RandomState(0))  # the same backtest gives the same paths
+        others = _spread(len(paths), round(len(paths) * mirrored / (1 - mirrored)))
+        paths = np.concatenate([paths, -paths[others]])
+        return cls(knots, scores_of(paths).astype(np.float32))
+
+    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray:
+        """Positions (n_samples,) of paths; each is drawn once before any is drawn again."""
+        n_rounds = -(-n_samples // len(self.scores))
+        rounds = [rng.permutation(len(self.scores)) for _ in range(n_rounds)]
+        return np.concatenate(rounds)[:n_samples]
+
+    def at(self, since: np.ndarray, drawn: np.ndarray, channel: int) -> np.ndarray:
+        """Scores (Q, S) of the drawn paths at times (Q,) since the origin.
+
+        A weighted mean of two correlated scores has a smaller variance than either: it is rescaled.
+        """
+        before, after, share = between(since, self.since)
+        scores = self.scores[..., channel].astype(np.float64)  # (K, J)
+        size = np.sqrt((scores**2).mean(axis=0))
+        products = (scores[:, :-1] * scores[:, 1:]).mean(axis=0) / (size[:-1] * size[1:])
+        correlation = np.append(products, 1.0)[before, None]  # 1 with a single knot
+        variance = (1 - share) ** 2 + share**2 + 2 * share * (1 - share) * correlation
+        mixed = (1 - share) * scores[drawn][:, before].T + share * scores[drawn][:, after].T
+        return mixed / np.sqrt(np.maximum(variance, SETTINGS.least_variance))
+
+
+def _spread(n: int, most: int) -> np.ndarray:
+    """Up to `most` positions among n, evenly spread."""
+    return np.linspace(0, n - 1, min(n, most)).round().astype(np.int64)
+
+
+def between(
+    asked: np.ndarray, knots: np.ndarray | list[float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Knots (Q,) before and after `asked` (Q,), and the weight (Q, 1) of the latter.
+
+    Outside the knots, the nearest one has all weight.
+    """
+    last = len(knots) - 1
+    place = np.interp(asked, knots, np.arange(last + 1))
+    before = np.minimum(place.astype(np.int64), max(last - 1, 0))
+    return before, np.minimum(before + 1, last), (place - before)[:, None]
+
+
+def scores_of(errors: np.ndarray) -> np.ndarray:
+    """Scores (m, ...) of errors, ranked among the m with about the same lead."""
+    ranks = np.abs(errors).argsort(axis=0, kind="stable").argsort(axis=0)
+    return np.copysign(ndtri(0.5 + (ranks + 0.5) / (2 * len(errors))), errors)
+
+
+def _continue(paths: np.ndarray, rng: np.random.RandomState) -> None:
+    """Continue paths (K, J, D), NaN where not known, in place, by those that go further.
+
+    Each takes the next score of the path that is nearest to it one knot before. A score missing at
+    the first knot is drawn from the other paths. If none has one there, it is drawn from a normal
+    distribution.
+    """
+    known = ~np.isnan(paths)
+    for j in range(paths.shape[2]):
+        start, seen = paths[:, 0, j], known[:, 0, j]
+        missing = np.flatnonzero(~seen)
+        pool = start[seen] if seen.any() else rng.standard_normal(len(start))
+        start[missing] = rng.choice(pool, len(missing))
+    for k in range(1, paths.shape[1]):
+        before = paths[:, k - 1]
+        for j in np.flatnonzero(~known[:, k].all(axis=0)):
+            missing, donors = (np.flatnonzero(known[:, k, j] == x) for x in (False, True))
+            if not len(donors):
+                paths[missing, k, j] = before[missing, j]
+                continue
+            there = before[donors]
+            distance = (there**2).sum(axis=1) - 2 * before[missing] @ there.T
+            paths[missing, k, j] = paths[donors[distance.argmin(axis=1)], k, j]
 
 
 @saved(errors="D", scale="D", paths="D", centre="D", around="D")
@@ -148,7 +373,7 @@ class Calibration(FollowsSpread):
         errors, known, scores = [], are_known(leads, wrong), np.full(wrong.shape, np.nan)
         for j, rows in enumerate(known.T):
             rows, lead, bins = np.flatnonzero(rows), leads[:, j], []
-            for part in equal_bins(lead[rows], _SETTINGS.errors_a_bin, _SETTINGS.max_bins):
+            for part in equal_bins(lead[rows], SETTINGS.errors_a_bin, SETTINGS.max_bins):
                 if len(part):
                     in_bin = rows[part]
                     middle = float(np.median(lead[in_bin]))
@@ -215,7 +440,8 @@ class Calibration(FollowsSpread):
     @cached_property
     def _table(self) -> list[np.ndarray]:
         """Half widths (n_bins, n_scores) of each channel, to look samples up in."""
-        levels, channels = levels_of(_SCORES), range(len(self.errors))
+        # Probabilities of the intervals whose half widths are the errors with these scores.
+        levels, channels = erf(_SCORES / np.sqrt(2)), range(len(self.errors))
         return [np.stack([self._rising(j, x) for x in levels], axis=1) for j in channels]
 
     def __getstate__(self) -> dict[str, Any]:

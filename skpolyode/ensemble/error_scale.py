@@ -11,15 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor
 
 from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of
-from skpolyode.ensemble.records import NEGLIGIBLE
+from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
 PRIOR = 5.0  # series that the prior is worth: errors have one scale, and either sign
-EXPECTED, LEVEL, N_SIGNS = 2, 3, 4  # predictors of the error size; the first two are volatilities
+_SIGNS = "deviation", "step", "expected", "level"  # predictors of the error size
+EXPECTED, LEVEL, N_SIGNS = _SIGNS.index("expected"), _SIGNS.index("level"), len(_SIGNS)
 _STEEP = 2.0  # levels become logarithmic at half a standard deviation from the mean
 _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
-_LARGEST = 1e3  # largest error, in multiples of the mean error at its lead
 
 
 def signs_of_errors(
@@ -151,7 +151,7 @@ class ErrorScale:
                 mean = sizes[part].mean()
                 if mean > 0:  # the Gamma likelihood takes no zeros
                     least = np.finfo(np.float64).eps
-                    relative[part] = np.clip(sizes[part] / mean, least, _LARGEST)
+                    relative[part] = np.maximum(sizes[part] / mean, least)
             model = GammaRegressor(alpha=PRIOR / weights.sum(), solver="newton-cholesky")
             with warnings.catch_warnings():  # of the line search, close to the optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)

@@ -17,18 +17,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
+import torch
 from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize
 
 from skpolyode.ensemble.member import Asked, Lesson, Member
-from skpolyode.ensemble.mixed_likelihood import SETTINGS, Grouped, RestrictedLikelihood, grouped
 from skpolyode.ensemble.periods import MAX_HARMONICS, Seasons, harmonics_of
 from skpolyode.panel import series_index
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
+
+
+@dataclass(frozen=True)
+class MixedSettings:
+    """Limits of the estimation, and weak priors that regularise it with few data."""
+
+    n_knots: tuple[int, ...] = (2, 4, 8)  # of the population curve; the likelihood decides
+    looks_ahead: tuple[float, ...] = (0.1, 0.2, 0.3)  # shares of its span, to see if slopes last
+    n_looks: int = 33  # times from which its slopes are compared with the later rise
+    max_rows: int = 48  # last observations of a series that the variances are estimated from
+    most_rows: int = 192  # the same for few series, and for seasons
+    seasons_to_see: float = 2.5  # periods that these observations should span
+    max_work: float = 1e5  # of one evaluation: series times rows squared
+    # Of the k-th shared harmonic of a season it is 1 / k.
+    curve_prior: float = 3.0  # standard deviation of the population curve at its knots
+    prior: float = 2.0  # standard deviation of the logarithms of standard deviations
+    furthest: float = 4.0  # such deviations from typical values; covariances stay solvable
+    least_gain: float = 0.02  # nats a value for each season, as all forecasts carry its states
+    typical: tuple[float, ...] = (0.5, 0.3, 0.5, 0.3)  # level, slope over a span, serial, noise
+    typical_memory: float = 8.0  # typical gaps, of the serial correlation
+    longest_memory: float = 300.0  # typical gaps; a longer one is a random walk
+    n_steps: int = 40  # of the optimiser, at most
+    tolerance: float = 1e-5  # it stops if a step gains less than this share of the loss
+
+
+SETTINGS = MixedSettings()
 
 
 @saved(
@@ -134,7 +160,7 @@ class MixedEffects(Member):
     def _likelihood(self, data: Grouped) -> RestrictedLikelihood:
         effects = self.random(data.times)[..., :-1]
         turns = [k for n in self.n_harmonics for k in range(1, n + 1)]
-        waves = SETTINGS.season_prior / np.repeat(turns, 2)
+        waves = 1 / np.repeat(turns, 2)
         spread = np.concatenate([np.full(len(self.knots), SETTINGS.curve_prior), waves])
         design = self.fixed(data.times), effects, _random_harmonics(self.n_harmonics)
         return RestrictedLikelihood(data, *design, spread)
@@ -226,34 +252,18 @@ class MixedEffects(Member):
         """State (n, D, S) after one more row of each series (Kalman filter)."""
         known, (row, channel) = known.copy(), np.nonzero(~np.isnan(rows.values))
         times = rows.times[row]
-        residual = rows.values[row, channel] - self._population(times, channel)
-        before = known[row, channel], times, residual
-        known[row, channel] = self._conditioned(*before, self.random(times), channel)
-        return known
-
-    def _conditioned(
-        self,
-        known: np.ndarray,
-        times: np.ndarray,
-        residual: np.ndarray,
-        seen: np.ndarray,
-        channel: np.ndarray | int,
-    ) -> np.ndarray:
-        """States (n, S) of n channels after one more observation each.
-
-        `residual` (n,) are values at `times` (n,) minus the population functions, and `seen` (n, p)
-        is the design of the random effects there. `channel` is that of each, or of all.
-        """
-        state = known, times, channel
+        state, seen = (known[row, channel], times, channel), self.random(times)
         mean, covariance = self._means_at(*state), self._covariances_at(*state)
         part = np.einsum("npq,nq->np", covariance, seen)
         expected = np.einsum("np,np->n", part, seen) + self.noise[channel]
+        residual = rows.values[row, channel] - self._population(times, channel)
         error = residual - np.einsum("np,np->n", mean, seen)
         gain = part / expected[:, None]
         mean += gain * error[:, None]
         covariance -= gain[:, :, None] * part[:, None, :]
         covariance = covariance.reshape(-1, covariance.shape[1] ** 2)
-        return np.concatenate([times[:, None], mean, covariance], axis=1)
+        known[row, channel] = np.concatenate([times[:, None], mean, covariance], axis=1)
+        return known
 
     def _means_at(
         self, known: np.ndarray, times: np.ndarray, channel: np.ndarray | int
@@ -287,76 +297,31 @@ class MixedEffects(Member):
         functions = self.fixed(times, trend, self._lasting[channel])
         return (functions * self.curve[channel]).sum(axis=-1)
 
-    def known_at(self, rows: Standardised, asked: np.ndarray) -> np.ndarray:
-        """States (n, D, S) of series up to the rows `asked` (n,), which are included."""
-        times, values, offsets, _ = rows
-        found, series = self.start(len(asked), values.shape[1]), series_index(offsets)
-        asked_series, seen = np.unique(series[asked]), self.random(times)
-        for j, channel in enumerate(values.T):
-            residual = channel - self._population(times, j)
-            observed = np.flatnonzero(~np.isnan(channel))
-            first = np.searchsorted(observed, offsets[asked_series])
-            place = np.searchsorted(asked_series, series[asked])
-            # Number of observations of the channel up to each asked row, in its series.
-            count = np.searchsorted(observed, asked, side="right") - first[place]
-            longest = np.zeros(len(asked_series), dtype=np.int64)
-            np.maximum.at(longest, place, count)
-            by_count = np.argsort(count, kind="stable")
-            bounds = np.searchsorted(count[by_count], np.arange(1, longest.max(initial=0) + 2))
-            known = self.start(len(asked_series), values.shape[1])[:, j]
-            for k in range(longest.max(initial=0)):
-                left = np.flatnonzero(longest > k)
-                at = observed[first[left] + k]
-                known[left] = self._conditioned(known[left], times[at], residual[at], seen[at], j)
-                ended = by_count[bounds[k] : bounds[k + 1]]
-                found[ended, j] = known[place[ended]]
-        return found
-
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
-        """Means (n, D); trends of observed channels end after the longest lead of training."""
-        return self.means(known, asked.elapsed, _lasting_until(asked))
+        """Means (n, D); trends of observed channels end after the longest lead of training.
 
-    def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
-        """Standard deviations (n, D) of future values."""
-        return np.sqrt(self.variances(known, asked.elapsed, _lasting_until(asked)))
-
-    def means(
-        self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
-    ) -> np.ndarray:
-        """Means (n, D) of values at `times` (n,), from states `known` (n, D, S).
-
-        Before the first observation of a channel these are the means of all series. Trends end the
-        time `longest` (n, D) after the last observation; seasons go on.
+        Before the first observation of a channel these are the means of all series. Seasons go on.
         """
-        flat, when, trend, channel = self._each(known, times, longest)
+        flat, when, trend, channel = self._each(known, asked)
         mean, seen = self._means_at(flat, when, channel), self.random(when, trend)
         value = self._population(when, channel, trend) + np.einsum("np,np->n", mean, seen)
         return value.reshape(known.shape[:2])
 
-    def variances(
-        self, known: np.ndarray, times: np.ndarray, longest: np.ndarray | float = np.inf
-    ) -> np.ndarray:
-        """Variances (n, D) of the same values."""
-        flat, when, trend, channel = self._each(known, times, longest)
+    def errors(self, known: np.ndarray, asked: Asked) -> np.ndarray:
+        """Standard deviations (n, D) of future values."""
+        flat, when, trend, channel = self._each(known, asked)
         seen, covariance = self.random(when, trend), self._covariances_at(flat, when, channel)
         spread = np.einsum("np,npq,nq->n", seen, covariance, seen) + self.noise[channel]
-        return np.maximum(spread, 0.0).reshape(known.shape[:2])
+        return np.sqrt(np.maximum(spread, 0.0)).reshape(known.shape[:2])
 
     @staticmethod
-    def _each(
-        known: np.ndarray, times: np.ndarray, longest: np.ndarray | float
-    ) -> tuple[np.ndarray, ...]:
+    def _each(known: np.ndarray, asked: Asked) -> tuple[np.ndarray, ...]:
         """Flatten series and channels: states (n D, S), times, times of trends, channels (n D,)."""
         n, n_channels = known.shape[:2]
-        flat, when = known.reshape(n * n_channels, -1), np.repeat(times, n_channels)
-        held = np.broadcast_to(longest, known.shape[:2]).ravel()
-        trend = np.minimum(when, flat[:, 0] + held)
+        flat, when = known.reshape(n * n_channels, -1), np.repeat(asked.elapsed, n_channels)
+        lasting = np.where(asked.records.n_values > 0, asked.longest, np.inf).ravel()
+        trend = np.minimum(when, flat[:, 0] + lasting)
         return flat, when, trend, np.tile(np.arange(n_channels), n)
-
-
-def _lasting_until(asked: Asked) -> np.ndarray:
-    """Time (n, D) since the last observation after which trends end."""
-    return np.where(asked.records.n_values > 0, asked.longest, np.inf)
 
 
 def _random_harmonics(n_harmonics: tuple[int, ...]) -> tuple[int, ...]:
@@ -368,3 +333,159 @@ def _knots(times: np.ndarray, most: int) -> np.ndarray:
     """At least two and up to `most` knots of the population curve, at quantiles of the times."""
     knots = np.unique(np.quantile(times, np.linspace(0, 1, most))) if len(times) else times
     return knots if len(knots) > 1 else np.array([0.0, 1.0])
+
+
+class Grouped(NamedTuple):
+    """Observations of one channel of S series, padded to n rows."""
+
+    times: np.ndarray  # (S, n)
+    values: np.ndarray  # (S, n), 0 where padded
+    known: np.ndarray  # bool (S, n)
+    series: np.ndarray  # int64 (S,): which series these are
+
+
+def grouped(
+    times: np.ndarray, values: np.ndarray, offsets: np.ndarray, shortest: float = 0.0
+) -> Grouped:
+    """The last observations of a channel, of evenly chosen series if there are many.
+
+    They span at least `shortest` rows, if a series is that long. If there are very many, the older
+    ones are thinned at random, as a regular thinning would hide periods.
+    """
+    observed = ~np.isnan(values)
+    series = series_index(offsets)[observed]
+    counts = np.bincount(series, minlength=len(offsets) - 1)
+    ends = np.cumsum(counts)
+    chosen = np.flatnonzero(counts)
+    longest = np.sqrt(SETTINGS.max_work / max(len(chosen), 1))
+    longest = max(np.clip(longest, SETTINGS.max_rows, SETTINGS.most_rows), shortest)
+    n = int(np.clip(counts.max(initial=0), 1, np.ceil(longest)))
+    back = np.arange(n, 0, -1)
+    if n > SETTINGS.most_rows:
+        half = SETTINGS.most_rows // 2
+        older = np.random.default_rng(0).choice(n - half, half, replace=False)
+        back = np.concatenate([back[np.sort(older)], back[-half:]])
+    most = int(max(SETTINGS.max_work / len(back) ** 2, 4))
+    if len(chosen) > most:
+        chosen = chosen[np.linspace(0, len(chosen) - 1, most).round().astype(np.int64)]
+    place = ends[chosen, None] - back
+    known = place >= (ends - counts)[chosen, None]
+    place = np.where(known, place, 0)
+    t, x = times[observed], values[observed]
+    return Grouped(np.where(known, t[place], 0.0), np.where(known, x[place], 0.0), known, chosen)
+
+
+class RestrictedLikelihood:
+    """The restricted likelihood of one channel, in the logarithms of its standard deviations.
+
+    The parameters are a Cholesky factor of the covariance of level and slope (logarithms of its
+    diagonal), then logarithms of the standard deviations of the harmonics of each season, of the
+    serial part, of its memory, and of the noise.
+
+    Parameters
+    ----------
+    data : Grouped
+    fixed : float64 ndarray of shape (S, n, K)
+        Population functions at the times of the data.
+    random : float64 ndarray of shape (S, n, p - 1)
+        Design of the random level, slope and harmonics.
+    n_harmonics : tuple of int
+        Number of random harmonics of each season.
+    spread : float64 ndarray of shape (K,)
+        Prior standard deviations of the coefficients of the population functions.
+    """
+
+    def __init__(
+        self,
+        data: Grouped,
+        fixed: np.ndarray,
+        random: np.ndarray,
+        n_harmonics: tuple[int, ...],
+        spread: np.ndarray,
+    ) -> None:
+        self.data, self.spread = data, spread
+        self.season = np.repeat(np.arange(len(n_harmonics)), 2 * np.array(n_harmonics, dtype=int))
+        known = data.known[..., None]
+        self.x, self.z = np.where(known, fixed, 0.0), np.where(known, random, 0.0)
+        self.lag = np.abs(data.times[:, :, None] - data.times[:, None])
+        both = data.known[:, :, None] & data.known[:, None]
+        self.known_lag = np.where(both, self.lag, np.inf)
+        # The order of the products in `loss`, which takes longer to find than to follow.
+        like = self.z, self.lag, self.z
+        self._order = np.einsum_path("snp,snm,smq->pq", *like, optimize=True)[0]
+        level, slope, serial, noise = np.log(SETTINGS.typical)
+        seasons, memory = [level] * len(n_harmonics), np.log(SETTINGS.typical_memory)
+        self.typical = np.array([level, 0.0, slope, *seasons, serial, memory, noise])
+
+    def parts(self, theta: np.ndarray) -> tuple[np.ndarray, float, float, np.ndarray]:
+        """Covariance (p, p) of the effects, memory, variance of the noise, Cholesky factor."""
+        root = np.diag(np.exp(theta[[0, 2]]))
+        root[1, 0] = theta[1]
+        prior = np.diag(np.exp(2 * np.array([0, 0, *theta[3:-3][self.season], theta[-3]])))
+        prior[:2, :2] = root @ root.T
+        memory = min(float(np.exp(theta[-2])), SETTINGS.longest_memory)
+        return prior, memory, float(np.exp(2 * theta[-1])), root
+
+    def _solve(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Terms of the likelihood, and the curve."""
+        prior, memory, noise, _ = self.parts(theta)
+        decay = np.exp(self.known_lag / -memory)
+        v = self.z @ prior[:-1, :-1] @ self.z.swapaxes(1, 2)
+        v += prior[-1, -1] * decay
+        place = np.arange(v.shape[1])
+        v[:, place, place] += np.where(self.data.known, noise, 1.0)
+        factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(v))
+        if failed.any():  # by rounding
+            inverse, log_det = np.linalg.inv(v), np.linalg.slogdet(v)[1].sum()
+        else:  # three times as fast
+            inverse = torch.cholesky_inverse(factor).numpy()
+            log_det = 2 * factor.diagonal(dim1=1, dim2=2).log().sum().item()
+        vx = inverse @ self.x
+        gram = np.einsum("snk,snl->kl", self.x, vx)
+        gram += np.diag(1 / self.spread**2)
+        curve = np.linalg.solve(gram, np.einsum("snk,sn->k", vx, self.data.values))
+        return decay, inverse, log_det, vx, gram, curve
+
+    def curve(self, theta: np.ndarray) -> np.ndarray:
+        """Coefficients (K,) of the population functions, by generalised least squares."""
+        return self._solve(theta)[-1]
+
+    def curves(self, theta: np.ndarray, n_folds: int) -> np.ndarray:
+        """The same without each fold of series, (n_folds, K)."""
+        vx, gram, curve = self._solve(theta)[-3:]
+        found = np.empty((n_folds, len(curve)))
+        for k in range(n_folds):
+            out = self.data.series % n_folds == k
+            less = np.einsum("snk,snl->kl", self.x[out], vx[out])
+            total = gram @ curve - np.einsum("snk,sn->k", vx[out], self.data.values[out])
+            found[k] = np.linalg.solve(gram - less, total)
+        return found
+
+    def loss(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Negative restricted log likelihood with the prior, and its gradient."""
+        prior, memory, noise, root = self.parts(theta)
+        decay, inverse, log_det, vx, gram, curve = self._solve(theta)
+        residual = self.data.values - self.x @ curve
+        a = np.einsum("snm,sm->sn", inverse, residual)
+        value = log_det + (a * residual).sum() + np.linalg.slogdet(gram)[1]
+        value += ((curve / self.spread) ** 2).sum()
+        value += 2 * np.log(self.spread).sum()  # normalisation of the prior
+        # Half the derivative of all three in the covariances V of each series. These are the
+        # largest arrays of a fit's stacking, so as few as possible are allocated.
+        slope = a[:, :, None] * a[:, None]
+        np.subtract(inverse, slope, out=slope)
+        slope -= vx @ np.linalg.inv(gram) @ vx.swapaxes(1, 2)
+        of_effects = np.einsum("snp,snm,smq->pq", self.z, slope, self.z, optimize=self._order)
+        of_root = 2 * of_effects[:2, :2] @ root
+        gradient = [of_root[0, 0] * root[0, 0], of_root[1, 0], of_root[1, 1] * root[1, 1]]
+        of_waves = 2 * np.diagonal(prior)[2:-1] * np.diagonal(of_effects)[2:]
+        gradient.extend(np.bincount(self.season, of_waves, len(self.typical) - 6))
+        serial = prior[-1, -1] * slope
+        serial *= decay
+        gradient.append(2 * serial.sum())
+        serial *= self.lag
+        gradient.append(serial.sum() / memory * (memory < SETTINGS.longest_memory))
+        diagonal = np.diagonal(slope, axis1=1, axis2=2)
+        gradient.append(2 * noise * diagonal[self.data.known].sum())
+        away = (theta - self.typical) / SETTINGS.prior
+        return 0.5 * value + 0.5 * away @ away, 0.5 * np.array(gradient) + away / SETTINGS.prior

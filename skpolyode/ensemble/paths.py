@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
-from skpolyode.embedders.paths import PathQuery
+from skpolyode.embedders.paths import PathQuery, rows_until
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
-from skpolyode.ensemble.conformal import Calibration
+from skpolyode.ensemble.conformal import SETTINGS, Calibration
 from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
-from skpolyode.ensemble.records import NEGLIGIBLE
+from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
     hide_cells,
@@ -29,20 +28,9 @@ from skpolyode.panel.select import (
 from skpolyode.saving.codec import saved
 
 _ENOUGH = 2000  # hidden rows; folds beyond that are left out
-_FEWEST = 20  # hidden observations; with fewer there is no calibration
 
 
 Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
-class OnPath(NamedTuple):
-    """Points of learned paths at Q times, series after series; columns as in `Answers`."""
-
-    values: np.ndarray  # (Q, D), in standard deviations from the mean
-    signs: np.ndarray  # (Q, D, S): predictors of the error size, from the whole series
-    distance: np.ndarray  # (Q, D): to the channel's observations; NaN outside of them
-    expected: np.ndarray  # (Q, D): expected size of the error, where it is known; else 1
-    at_row: np.ndarray  # bool (Q,): whether anything was observed then
 
 
 def on_path(
@@ -51,12 +39,12 @@ def on_path(
     times: np.ndarray,
     offsets: np.ndarray,
     in_deviations: bool,
-) -> OnPath:
-    """Points of paths before the last observation of each series.
+) -> dict[str, np.ndarray]:
+    """Columns of `Answers` that errors of paths depend on, before the last observation of series.
 
-    The `distance` from the observations of a channel is half the harmonic mean of the times since
-    the last one and to the next one. The variance of a random walk in between is proportional to
-    it.
+    The predictors `signs` know the whole series. The `distance` from the observations of a channel
+    is half the harmonic mean of the times since the last one and to the next one. The variance of
+    a random walk in between is proportional to it.
 
     Parameters
     ----------
@@ -71,10 +59,10 @@ def on_path(
         Whether the model's standard deviation is the expected size of errors, instead of 1.
     """
     series, scaler = series_index(offsets), model.units.scaler
-    values = scaler.transform(model.path_values(panel, times, offsets))
     rows = model.standardised(panel).values
     last = panel.offsets[1:] - 1
-    signs = signs_of_errors(rows, panel.offsets, last[series], np.ones(values.shape))
+    expected = np.ones((len(times), panel.n_channels))
+    signs = signs_of_errors(rows, panel.offsets, last[series], expected)
     asked = PathQuery.of(panel, times, offsets)
     since, until = asked.leads(1.0)
     since = np.where(asked.before < 0, np.inf, since)
@@ -84,19 +72,18 @@ def on_path(
     distance = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, distance)
     if model.filters:  # the path need not pass through observations
         distance = np.maximum(distance, np.finfo(np.float64).tiny)
-    expected = np.ones(values.shape)
     if in_deviations:
         deviation = path_std(model, panel, times, offsets) / scaler.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
     at_row = times == asked.seen.times[asked.row]
-    return OnPath(values, signs, distance, expected, at_row)
+    return {"signs": signs, "distance": distance, "expected": expected, "at_row": at_row}
 
 
 class Answers(NamedTuple):
     """Answers at Q times, series after series."""
 
-    values: np.ndarray  # (Q, D), in standard deviations from the mean
+    values: np.ndarray  # (Q, D), in standard deviations from the mean; NaN if not asked for
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
     signs: np.ndarray  # (Q, D, S): predictors of the error size
     distance: np.ndarray  # (Q, D): of a point of the path to observations; NaN elsewhere
@@ -178,7 +165,7 @@ class PathCalibration:
         offsets: np.ndarray,
     ) -> np.ndarray:
         """Half widths (Q, D) of intervals at any times, in the units of the channels."""
-        answers = answers_at(model, panel, times, offsets, self)
+        answers = answers_at(model, panel, times, offsets, self, with_values=False)
         return model.units.scaler.scale * answers.half_widths(model.calibration, self, level)
 
 
@@ -266,14 +253,15 @@ def _calibrated(
     known = hide_cells(copies, hidden)
     asked = hidden.any(axis=1)
     times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
-    found = on_path(model, observed_part(known), times, offsets, model.scale is not None)
-    actual = np.where(hidden, copies.values, np.nan)[asked]
-    actual = model.units.scaler.read(actual)
-    if np.isfinite(found.distance * actual).sum() < _FEWEST:
+    query, scaler = (observed_part(known), times, offsets), model.units.scaler
+    found = on_path(model, *query, model.scale is not None)
+    actual = scaler.read(np.where(hidden, copies.values, np.nan)[asked])
+    distance, expected = found["distance"], found["expected"]
+    if np.isfinite(distance * actual).sum() < SETTINGS.fewest:  # hidden observations
         return None
     series = series_of_rows(copies)[asked] % panel.n_series
-    wrong = (actual - found.values) / found.expected
-    return Calibration.learn(found.distance, wrong, series, times, found.signs)
+    wrong = (actual - scaler.transform(model.path_values(*query))) / expected
+    return Calibration.learn(distance, wrong, series, times, found["signs"])
 
 
 def answers_at(
@@ -285,6 +273,7 @@ def answers_at(
     *,
     path_at_rows: bool = True,
     structural: Structural | None = None,
+    with_values: bool = True,
 ) -> Answers:
     """Values of every channel at any times, and the data that their intervals depend on.
 
@@ -309,10 +298,12 @@ def answers_at(
     structural : callable or None, default=None
         Called with the positional arguments of `ModelEmbedder.forecast_from`. Returns forecasts of
         other models and their expected errors, both (Q, D), in standard deviations.
+    with_values : bool, default=True
+        Whether to compute values, or only what their intervals depend on.
     """
-    panel, series = observed_part(panel), series_index(offsets)
+    panel, series, scaler = observed_part(panel), series_index(offsets), model.units.scaler
     answers = Answers.blank(len(times), panel.n_channels)
-    ends = (limit[series] for limit in model.units.scaler.limits.kept_by(panel))
+    ends = (limit[series] for limit in scaler.limits.kept_by(panel))
     answers.put(slice(None), **dict(zip(("floor", "ceiling"), ends, strict=True)))
     before, is_between = places(panel, times, offsets, path_at_rows)
     answers.put(~is_between & (before < 0), values=0.0)
@@ -321,10 +312,13 @@ def answers_at(
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        answers.put(ahead, **_forecasts(model, panel, times[ahead], before[ahead], structural))
+        query = model, panel, times[ahead], before[ahead]
+        answers.put(ahead, **_forecasts(*query, structural, with_values))
     if is_between.any():
-        query = times[is_between], offsets_from(is_between)[offsets]
-        answers.put(is_between, **on_path(model, panel, *query, paths.in_deviations)._asdict())
+        query = panel, times[is_between], offsets_from(is_between)[offsets]
+        answers.put(is_between, **on_path(model, *query, paths.in_deviations))
+        if with_values:
+            answers.put(is_between, values=scaler.transform(model.path_values(*query)))
     beside = np.flatnonzero(is_between & np.isnan(answers.distance).any(axis=1))
     if len(beside):  # before the first or after the last observation of a channel
         expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])
@@ -341,13 +335,17 @@ def _forecasts(
     times: np.ndarray,
     before: np.ndarray,
     structural: Structural | None,
-) -> dict[str, np.ndarray]:
+    with_values: bool,
+) -> dict[str, Any]:
     """Columns of `Answers` at times (Q,), forecast from the rows `before` (Q,), in rising order."""
     origins, counts = np.unique(before, return_counts=True)
-    query, others, expected = (panel, origins, times, counts), {}, 1.0
+    query, others, values, expected = (panel, origins, times, counts), {}, np.nan, 1.0
     if structural is not None:
         others["structural"], expected = structural(*query)
-    values, sizes = model.forecast_from(*query, **others)
+    if with_values:
+        values, sizes = model.forecast_from(*query, **others)
+    else:
+        sizes = model.stacking.expected_errors(*model.known_from(*query))
     signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
     return {"values": values, "signs": signs, "expected": expected}
 
@@ -392,11 +390,8 @@ def places(
 
     The path answers before the last row of a series, at rows only if `path_at_rows`.
     """
-    before, is_between = np.full(len(times), -1), np.zeros(len(times), dtype=bool)
-    for i, (first, end) in enumerate(pairwise(panel.offsets)):
-        known, asked = panel.times[first:end], slice(offsets[i], offsets[i + 1])
-        after = np.searchsorted(known, times[asked])
-        is_row = known[np.minimum(after, len(known) - 1)] == times[asked]
-        before[asked] = np.where(after > 0, first + after - 1, -1)
-        is_between[asked] = (after < len(known)) & (path_at_rows | ~is_row)
-    return before, is_between
+    series, row = series_index(offsets), rows_until(panel.times, panel.offsets, times, offsets)
+    first = panel.offsets[series]
+    is_row = (row >= first) & (panel.times[row] == times)
+    before = np.where(row - is_row >= first, row - is_row, -1)
+    return before, (times <= panel.end[series]) & (path_at_rows | ~is_row)

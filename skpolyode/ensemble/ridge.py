@@ -16,8 +16,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from skpolyode.ensemble.backtest import are_known, nearness
-from skpolyode.ensemble.member import Asked, Lesson, Member
-from skpolyode.ensemble.records import NEGLIGIBLE
+from skpolyode.ensemble.member import NEGLIGIBLE, Asked, Lesson, Member
 from skpolyode.panel import series_index
 from skpolyode.panel.select import last_seen_rows
 from skpolyode.panel.units import Standardised

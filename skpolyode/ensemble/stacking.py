@@ -20,18 +20,18 @@ from skpolyode.ensemble.backtest import (
     N_FOLDS,
     BacktestSettings,
     RollingOrigins,
-    Sample,
     chunks,
     folds_of,
     knots_of,
+    nearness,
     rolling_origins,
 )
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import FollowsSpread, signs_of_errors
+from skpolyode.ensemble.member import NEGLIGIBLE, Records, Sample
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
 from skpolyode.ensemble.paths import late_paths
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
-from skpolyode.ensemble.records import NEGLIGIBLE, Records
 from skpolyode.ensemble.weights import (
     RUN,
     SETTINGS,
@@ -39,7 +39,6 @@ from skpolyode.ensemble.weights import (
     Backtest,
     inflate_training_errors,
     learn_weights,
-    weights_between,
 )
 from skpolyode.fit_report import Decision
 from skpolyode.panel import Panel
@@ -117,7 +116,7 @@ class StackedForecast(Members):
             query = take_known(given, part), states, when, driven[part]
             members, records = self.forecasts(self.names, *query), Records.of(states[RECORDS])
             leads = records.time_since(when[:, None])
-            far, rare = (np.minimum(x / SETTINGS.margin, 1.0) for x in self.bounds.outside(records))
+            far, rare = (np.minimum(x, 1.0) for x in self.bounds.outside(records))
             weights = self.at(leads)
             share = np.maximum(far, rare * (1 - weights[..., self.names.index(RUN)]))
             rest = 1 - weights.sum(axis=-1)  # weight of the training mean
@@ -125,6 +124,18 @@ class StackedForecast(Members):
             weights[..., inside] *= 1 - share[..., None]
             result[part] = (weights * members).sum(axis=-1)
         return result
+
+
+def weights_between(
+    weights: np.ndarray, unseen: np.ndarray, knots: np.ndarray, leads: np.ndarray
+) -> np.ndarray:
+    """Weights (n, D, G) at leads (n, D), from those (D, J, G) at knots (J,).
+
+    Channels not yet observed, with infinite leads, have the weights `unseen` (D, G).
+    """
+    pairs = zip(leads.T, weights, strict=True)
+    found = np.stack([nearness(lead, knots) @ x for lead, x in pairs], axis=1)
+    return np.where(np.isinf(leads)[..., None], unseen, found)
 
 
 def learn_stacking(

@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from skpolyode.ensemble.backtest import are_known, chunks, effective_count, knots_of, nearness
+from skpolyode.ensemble.backtest import (
+    BacktestSettings,
+    are_known,
+    chunks,
+    effective_count,
+    knots_of,
+    nearness,
+)
 
 RUN, STRUCTURAL = "run", "structural"
 """Names of forecasts that are not of a member: the model's, and with few series structural ones."""
@@ -38,13 +45,13 @@ class StackingSettings:
     error is the same, and intervals of 90 % cover 0.87 to 0.93 in place of 0.85 to 0.94.
 
     Blood pressures of nafld that are measured twice within a few days differ by more than their
-    overall standard deviation. With `fewest_near` and `settled` the next row has 0.92 times the
-    error there, 0.99 on noisy Lorenz63, 1.01 on aneurysm and 1.00 on eight other sets.
+    overall standard deviation. With a first knot at the shortest leads (see `_knots`) and
+    `settled` the next row has 0.92 times the error there, 0.99 on noisy Lorenz63, 1.01 on aneurysm
+    and 1.00 on eight other sets.
     """
 
     prior: float = 10.0  # forecasts that the prior weights are worth
     in_sample: float = 0.2  # factor of squared training errors if no series is held out
-    margin: float = 1.0  # standard deviations beyond the training range, over which the model fades
     structural_prior: float = 50.0  # the same for structural forecasts, where there are any
     likeness: float = 0.5  # power of the number of forecasts of a series: their errors are alike
     outlier: float = 5.0  # typical errors; forecasts that all members miss by more count less
@@ -53,13 +60,11 @@ class StackingSettings:
     jump: float = 2.0  # typical errors; the excess is not enlarged
     trust: float = 2.0  # held-out series that a prior ratio of errors of 1 is worth
     fewest_judges: int = 60  # held-out series; with fewer, all series judge simple forecasts
-    fewest_near: int = 25  # forecasts with the shortest leads that set the first knot
     settled: float = 0.1  # share of that lead, from where on its weights apply
 
 
 SETTINGS = StackingSettings()
-_TINY = 1e-9  # numerical guard: of a sum of weights, and of the diagonal of a matrix
-_LEAST = 1e-8  # squared error that counts as zero
+_TINY = 1e-9  # numerical guard: of a sum of weights, of errors, and of the diagonal of a matrix
 
 
 class Backtest(NamedTuple):
@@ -80,18 +85,6 @@ class Backtest(NamedTuple):
         """Backtest of the forecasts that a mask (M,) keeps."""
         arrays = {k: x[kept] for k, x in self._asdict().items() if isinstance(x, np.ndarray)}
         return self._replace(**arrays)
-
-
-def weights_between(
-    weights: np.ndarray, unseen: np.ndarray, knots: np.ndarray, leads: np.ndarray
-) -> np.ndarray:
-    """Weights (n, D, G) at leads (n, D), from those (D, J, G) at knots (J,).
-
-    Channels not yet observed, with infinite leads, have the weights `unseen` (D, G).
-    """
-    pairs = zip(leads.T, weights, strict=True)
-    found = np.stack([nearness(lead, knots) @ x for lead, x in pairs], axis=1)
-    return np.where(np.isinf(leads)[..., None], unseen, found)
 
 
 def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -119,7 +112,8 @@ def _knots(backtest: Backtest, counted: np.ndarray) -> np.ndarray:
     With noisy values, a second one soon after the first is no closer to it.
     """
     knots = knots_of(backtest.leads, backtest.actual)
-    shorter = np.sort(backtest.leads[counted])[: SETTINGS.fewest_near][-1:]
+    half = BacktestSettings.pairs_a_knot // 2
+    shorter = np.sort(backtest.leads[counted])[:half][-1:]
     return np.append(shorter[shorter < knots[0] / 2], knots) if len(knots) > 1 else knots
 
 
@@ -232,11 +226,11 @@ def _relative(errors: np.ndarray, near: np.ndarray) -> np.ndarray:
     """
     difficulty = np.abs(errors).min(axis=1)
     typical = np.quantile(difficulty, SETTINGS.ordinary) if len(errors) else 0.0
-    credible = np.minimum(max(typical, _LEAST) / np.maximum(difficulty, _TINY), 1.0) ** 2
+    credible = np.minimum(max(typical, _TINY) / np.maximum(difficulty, _TINY), 1.0) ** 2
     for _ in range(2):
         counts = near * credible[:, None]
         squares = counts.T @ errors**2 / np.maximum(counts.sum(axis=0), _TINY)[:, None]
-        scale = near @ np.sqrt(np.maximum(squares.min(axis=1), _LEAST))
+        scale = near @ np.sqrt(np.maximum(squares.min(axis=1), _TINY))
         credible = np.minimum(SETTINGS.outlier * scale / np.maximum(difficulty, _TINY), 1.0) ** 2
     return errors * np.sqrt(credible)[:, None] / scale[:, None]
 

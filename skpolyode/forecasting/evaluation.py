@@ -24,30 +24,26 @@ class _Compared(NamedTuple):
 
     actual: np.ndarray  # (Q, D)
     mean: np.ndarray  # (Q, D)
-    quantiles: dict[float, np.ndarray]  # (Q, D) by probability
+    quantiles: dict[float, np.ndarray]  # (Q, D) by probability, which rises
 
 
-def _pinball(forecasts: _Compared, coverage: float) -> np.ndarray:
+def _pinball(forecasts: _Compared) -> np.ndarray:
     losses = []
-    for alpha in _levels(coverage):
-        error = forecasts.actual - forecasts.quantiles[alpha]
+    for alpha, quantile in forecasts.quantiles.items():
+        error = forecasts.actual - quantile
         losses.append(np.maximum(alpha * error, (alpha - 1) * error))
     return np.mean(losses, axis=0)
 
 
-def _coverage(forecasts: _Compared, coverage: float) -> np.ndarray:
-    lower, _, upper = (forecasts.quantiles[alpha] for alpha in _levels(coverage))
+def _coverage(forecasts: _Compared) -> np.ndarray:
+    lower, _, upper = forecasts.quantiles.values()
     inside = (forecasts.actual >= lower) & (forecasts.actual <= upper)
     return np.where(np.isnan(forecasts.actual), np.nan, inside)
 
 
-def _levels(coverage: float) -> tuple[float, float, float]:
-    return (1 - coverage) / 2, 0.5, (1 + coverage) / 2
-
-
-METRICS: dict[str, Callable[[_Compared, float], np.ndarray]] = {
-    "mse": lambda forecasts, _: (forecasts.actual - forecasts.mean) ** 2,
-    "mae": lambda forecasts, _: np.abs(forecasts.actual - forecasts.mean),
+METRICS: dict[str, Callable[[_Compared], np.ndarray]] = {
+    "mse": lambda forecasts: (forecasts.actual - forecasts.mean) ** 2,
+    "mae": lambda forecasts: np.abs(forecasts.actual - forecasts.mean),
     "pinball": _pinball,
     "coverage": _coverage,
 }
@@ -127,16 +123,16 @@ def evaluate_forecasts(
         raise ValueError(f"horizon must increase from above zero, got {horizon!r}.")
     past, future = split_at(panel, cutoff)
     leads = future.times - np.repeat(past.end, future.lengths)
-    levels = _levels(coverage) if of_quantiles else ()
+    levels = ((1 - coverage) / 2, 0.5, (1 + coverage) / 2) if of_quantiles else ()
     trained, times = trained_on(forecaster, past), [later for later, _ in future.to_series()]
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
-    quantiles = {alpha: part.values for alpha, part in quantiles.items()}
+    quantiles = {alpha: quantiles[alpha].values for alpha in levels}
     # A second forecast of the same series would take as long, and repeat its warnings.
     known = isinstance(trained, SamplesFutures) and levels
     mean = quantiles[0.5] if known else trained.forecast(past, times).values
     forecasts = _Compared(future.values, mean, quantiles)
-    errors = {name: METRICS[name](forecasts, coverage) for name in metrics}
+    errors = {name: METRICS[name](forecasts) for name in metrics}
     group, rows = np.searchsorted(limits, leads), []
     for j, name in enumerate(future.channel_names):
         for k, limit in enumerate(limits):

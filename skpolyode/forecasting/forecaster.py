@@ -14,7 +14,6 @@ from sktime.forecasting.base import BaseForecaster
 from skpolyode.ensemble.paths import Answers
 from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import naming_owner
-from skpolyode.forecasting.engine import answer, retrain, train_forecaster
 from skpolyode.forecasting.foreign import (
     check_countable,
     in_zone_of_fit,
@@ -358,20 +357,13 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         else:
             names, named = columns, all(isinstance(name, str) for name in columns)
         self.channel_names_, self.has_channel_names_ = tuple(map(str, names)), named
-        parameters = self.get_params(deep=False)
         with naming_owner(self):
-            parameters["period"] = read_period(self.period, panel.time_unit)
-        trained = train_forecaster(parameters, panel)
-        for name, value in trained._asdict().items():
-            setattr(self, f"{name}_", value)
-
-    def _retrain(self, panel: Panel, n_epochs: int) -> None:
-        self.transformer_ = retrain(self._trained, panel, n_epochs)
+            period = read_period(self.period, panel.time_unit)
+        self._learn(panel, period)
 
     def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
         """Answers to a query, with X so far and further rows of it."""
-        asked = self._known(X), query.times, query.offsets
-        return answer(self._trained, *asked, inputs_name="X")
+        return self._answers(self._known(X), query.times, query.offsets, inputs_name="X")
 
     def _known(self, X: pd.DataFrame | None) -> Panel:
         context = self._context

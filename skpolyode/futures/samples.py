@@ -12,8 +12,6 @@ import numpy as np
 from skpolyode.errors import check_shares, plain_repr
 from skpolyode.panel import Panel, query_times
 
-DIRECTIONS = {"above": 1.0, "below": -1.0}
-
 
 @dataclass(frozen=True, eq=False)
 class SamplePaths:
@@ -245,9 +243,9 @@ class SamplePaths:
 
 def sign_of(direction: str) -> float:
     """1 for "above", -1 for "below"."""
-    if direction not in DIRECTIONS:
+    if direction not in ("above", "below"):
         raise ValueError(f'direction must be "above" or "below", got {direction!r}.')
-    return DIRECTIONS[direction]
+    return 1.0 if direction == "above" else -1.0
 
 
 def check_line(threshold: object) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import SLOPES
 from skpolyode.errors import check_share, plain_repr
-from skpolyode.futures.crossings import grid_leads
+from skpolyode.futures.continued import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import edge, name_query, refuse_early, times_since
 from skpolyode.panel.select import (

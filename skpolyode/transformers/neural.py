@@ -447,8 +447,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         >>> bool((width[::2] == 0).all()), bool((width[1::2] > 0).all())
         (True, True)
         """
-        path = self.interpolate(X, times, relative_to)
-        return self.interval_around(path, X, times, coverage, relative_to)
+        panel = read_panel(self, X, reset=False)
+        path = self.interpolate(panel, times, relative_to)
+        return self.interval_around(path, panel, times, coverage, relative_to)
 
     def interval_around(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpolyode import Panel
+from skpolyode.ensemble.member import Asked, Records
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import ChannelScaler, Standardised, Units
 
@@ -20,6 +21,13 @@ def no_inputs(n: int) -> np.ndarray:
 def rows_of(times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Standardised:
     """Rows of series, without inputs."""
     return Standardised(times, values, offsets, no_inputs(len(times)))
+
+
+def asked_at(known: np.ndarray, times: np.ndarray, longest: Any = np.inf) -> Asked:
+    """Times of forecasts of series in which every channel was observed."""
+    records = Records.of(Records.start(*known.shape[:2]))
+    records = records._replace(n_values=np.ones(known.shape[:2]))
+    return Asked(times, no_inputs(len(times)), records, longest)
 
 
 def single(rows: Standardised, places: Any) -> Standardised:

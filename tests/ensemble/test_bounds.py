@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpolyode.ensemble.bounds import Bounds
-from skpolyode.ensemble.records import Records
+from skpolyode.ensemble.member import Records
+from skpolyode.ensemble.members import Bounds
 from tests.ensemble.cases import rows_of
 
 OWN = Bounds(

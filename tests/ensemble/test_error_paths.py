@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_centre import ErrorCentre
-from skpolyode.ensemble.error_paths import ErrorPaths
+from skpolyode.ensemble.conformal import Calibration, ErrorCentre, ErrorPaths
 from skpolyode.futures.continued import Ahead
 
 LEADS = np.arange(1.0, 17.0)

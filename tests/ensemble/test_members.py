@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from skpolyode import Panel
-from skpolyode.ensemble.backtest import Sample, rolling_origins
-from skpolyode.ensemble.member import Asked, Lesson, Member
+from skpolyode.ensemble.backtest import rolling_origins
+from skpolyode.ensemble.member import Asked, Lesson, Member, Records, Sample
 from skpolyode.ensemble.members import BASE, MEMBERS, Members, members_of
-from skpolyode.ensemble.records import Records
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import Decoder, Encoder
 from tests.ensemble.cases import Clairvoyant, single

@@ -12,11 +12,10 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.signal import lombscargle
 from scipy.stats import multivariate_normal
 
-from skpolyode.ensemble import mixed_likelihood
-from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.mixed_likelihood import RestrictedLikelihood, grouped
+from skpolyode.ensemble import mixed
+from skpolyode.ensemble.mixed import MixedEffects, RestrictedLikelihood, grouped
 from skpolyode.ensemble.periods import alternatives, lomb_scargle, shared_seasons
-from tests.ensemble.cases import rows_of, single
+from tests.ensemble.cases import asked_at, rows_of, single
 
 SEASONS = [(), (6.0,), (6.0, 20.0)]  # periods
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -63,9 +62,12 @@ def covariance(model: MixedEffects, channel: int, s: np.ndarray, t: np.ndarray) 
     return found + prior[-1, -1] * np.exp(-np.abs(s[:, None] - t) / memory)
 
 
-def answers(model: MixedEffects, *asked: object) -> tuple[np.ndarray, np.ndarray]:
+def answers(
+    model: MixedEffects, known: np.ndarray, *asked: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances."""
-    return model.means(*asked), model.variances(*asked)
+    query = known, asked_at(known, *asked)
+    return model.forecast(*query), model.errors(*query) ** 2
 
 
 def curve(model: MixedEffects, channel: int, t: np.ndarray) -> np.ndarray:
@@ -481,8 +483,8 @@ def test_it_is_the_mixed_model_of_statsmodels(monkeypatch):
     models = pytest.importorskip("statsmodels.regression.mixed_linear_model")
     sizes = {"level": 1.0, "slope": 0.8, "serial": 0.0, "memory": 1.0, "noise": 0.4}
     times, values, offsets = simulated(60, 8, 0, sizes)
-    flat = replace(mixed_likelihood.SETTINGS, prior=1e6, curve_prior=1e4)
-    monkeypatch.setattr(mixed_likelihood, "SETTINGS", flat)
+    flat = replace(mixed.SETTINGS, prior=1e6, curve_prior=1e4)
+    monkeypatch.setattr(mixed, "SETTINGS", flat)
     blank = MixedEffects._blank(np.array([0.0, times.max()]), (), 5.0, 1)
     own = blank._likelihood(grouped(times, values[:, 0], offsets))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpolyode.ensemble.records import SPANS, Records
+from skpolyode.ensemble.member import SPANS, Records
 from tests.ensemble.cases import rows_of, single
 
 RNG = np.random.default_rng(0)

@@ -12,8 +12,8 @@ from sklearn.linear_model import Ridge
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble import ridge
-from skpolyode.ensemble.backtest import Sample, nearness
-from skpolyode.ensemble.member import Asked, Lesson
+from skpolyode.ensemble.backtest import nearness
+from skpolyode.ensemble.member import Asked, Lesson, Sample
 from skpolyode.ensemble.ridge import DirectRidge
 from tests.ensemble.cases import no_inputs, rows_of, single
 

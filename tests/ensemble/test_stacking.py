@@ -17,23 +17,20 @@ from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
 from skpolyode.ensemble import stacking as stackings
 from skpolyode.ensemble.backtest import (
     BacktestSettings,
-    Sample,
     effective_count,
     folds_of,
     knots_of,
     nearness,
     rolling_origins,
 )
-from skpolyode.ensemble.bounds import Bounds
-from skpolyode.ensemble.last import LastValue
-from skpolyode.ensemble.member import Member
-from skpolyode.ensemble.members import Members
+from skpolyode.ensemble.member import Member, Sample
+from skpolyode.ensemble.members import Bounds, LastValue, Members
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_members, learn_stacking
 from skpolyode.ensemble.weights import Backtest, learn_weights
 from skpolyode.panel.select import observed_part, series_of_rows
 from tests.closeness import assert_same_but_for_rounding
-from tests.ensemble.cases import Clairvoyant, no_inputs, rows_of
+from tests.ensemble.cases import Clairvoyant, asked_at, no_inputs, rows_of
 from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
 
@@ -616,7 +613,7 @@ def test_few_held_out_series_judge_the_run_only(monkeypatch):
     np.testing.assert_allclose(learned[1].each["mixed"].curve, without.curve)
     own = np.flatnonzero((sample.series % 5 == 1) & (sample.elapsed == 1))
     known = without.known_at(rows, panel.offsets[sample.series[own]])
-    expected = without.means(known, sample.elapsed[own])
+    expected = without.forecast(known, asked_at(known, sample.elapsed[own]))
     np.testing.assert_allclose(backtest.members[own, :, MIXED], expected)
 
 
@@ -638,7 +635,7 @@ def test_a_single_series_is_judged_in_time():
     known_half = known.times[:20], known.values[:20], np.array([0, 20])
     half = MixedEffects.estimate(rows_of(*known_half), [()])
     sure = half.known_at(known, np.array([25]))
-    expected = half.means(sure, np.array([26.0]), 19.0)
+    expected = half.forecast(sure, asked_at(sure, np.array([26.0]), 19.0))
     row = (backtest.times == 26) & (backtest.leads[:, 0] == 1)
     np.testing.assert_allclose(backtest.members[row, 0, MIXED], expected[0], atol=1e-9)
     assert other.bounds.highest[0] > own.bounds.highest[0]

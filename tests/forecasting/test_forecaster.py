@@ -10,7 +10,7 @@ import pytest
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import ForecastingHorizon
 
-from skpolyode.forecasting import PolyODEForecaster, engine
+from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, START, frame, tiny, waves
@@ -319,7 +319,7 @@ def test_intervals_of_few_series_never_narrow_beside_the_errors_that_are_expecte
     few, ahead = tiny().pretrain(panel), np.linspace(0.5, 16, 16)
     low, high = few.forecast_interval(panel, ahead, relative_to="end")
     flat = np.tile(39.0 + ahead, 2)
-    expected = engine.answer(few._trained, panel, flat, np.array([0, 16, 32])).expected
+    expected = few._answers(panel, flat, np.array([0, 16, 32])).expected
     widths = (high.values - low.values).reshape(2, 16)
     assert (np.diff(widths / expected.reshape(2, 16)) >= -1e-9).all()
     assert (np.diff(widths) < -1e-3).any()

@@ -17,7 +17,6 @@ from skpolyode.ensemble import paths as module
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import N_SIGNS
 from skpolyode.ensemble.paths import (
-    OnPath,
     PathCalibration,
     _stretches,
     calibrate_paths,
@@ -108,7 +107,7 @@ def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     times = np.array([0.0, 0.5, 1.0, 2.5])
     asked = transformer_of(fitted).embedder_, panel, times, np.array([0, 4]), False
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
-    np.testing.assert_allclose(on_path(*asked).distance, wanted)
+    np.testing.assert_allclose(on_path(*asked)["distance"], wanted)
 
 
 @both
@@ -254,14 +253,18 @@ def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
     values = expected * rng.choice([-1, 1], expected.shape)
     panel = Panel.from_series([(np.arange(25.0), x) for x in values])
 
-    def fake(_: object, known: Panel, times: np.ndarray, offsets: np.ndarray, _in: bool) -> OnPath:
+    def fake(_: object, known: Panel, times: np.ndarray, offsets: np.ndarray, _in: bool) -> dict:
         series = np.repeat(np.arange(known.n_series), np.diff(offsets)) % 60
         own, shape = expected[series, times.astype(int)][:, None], (len(times), 1)
         signs, ones = np.zeros((*shape, N_SIGNS)), np.ones(shape)
-        return OnPath(0 * ones, signs, ones, own, np.zeros(len(times), bool))
+        return {"signs": signs, "distance": ones, "expected": own}
+
+    def path_values(_: Panel, times: np.ndarray, __: np.ndarray) -> np.ndarray:
+        return np.zeros((len(times), 1))
 
     monkeypatch.setattr(module, "on_path", fake)
-    model = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0), scale=None)
+    units = Units(ChannelScaler(np.zeros(1), np.ones(1)), 1.0)
+    model = SimpleNamespace(units=units, scale=None, path_values=path_values)
     found = calibrate_paths(model, panel, np.random.RandomState(0), None)
     for level in (0.2, 0.9):
         asked = np.ones((1, 1)), level, np.zeros((1, 1, N_SIGNS)), np.zeros(1, dtype=bool)

@@ -241,7 +241,7 @@ def test_a_failed_training_undoes_the_update(y, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skpolyode.forecasting.forecaster.retrain", stopped)
+    monkeypatch.setattr(PolyODEForecaster, "_retrain", stopped)
     with pytest.raises(KeyboardInterrupt):
         forecaster.update(later(y))
     assert forecaster.cutoff is cutoff

@@ -8,7 +8,7 @@ from scipy.stats import beta
 
 from skpolyode import Panel
 from skpolyode.futures import SamplePaths
-from skpolyode.futures.crossings import Window, first_crossings, grid_leads, standard_error
+from skpolyode.futures.continued import Window, first_crossings, grid_leads, standard_error
 
 
 def test_a_path_crosses_where_its_line_does():

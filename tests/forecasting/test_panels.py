@@ -9,7 +9,7 @@ import pytest
 
 from skpolyode.ensemble import paths
 from skpolyode.ensemble.paths import places
-from skpolyode.forecasting import engine
+from skpolyode.forecasting import PolyODEForecaster, panels
 from skpolyode.panel import Panel
 from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 def seen(monkeypatch):
     found = Seen([], [], [])
     new_task = PolyODETransformer._new_task
-    calibrate_paths, calibrate = paths.calibrate_paths, engine.calibrate
+    calibrate_paths, calibrate = paths.calibrate_paths, panels.calibrate
     scalers = []
 
     def named_rows(values):
@@ -64,15 +64,14 @@ def seen(monkeypatch):
         return calibrate_paths(model, panel, rng, earliest)
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
-    monkeypatch.setattr(engine, "calibrate", spied_calibration)
+    monkeypatch.setattr(panels, "calibrate", spied_calibration)
     monkeypatch.setattr(paths, "calibrate_paths", spied_paths)
     return found
 
 
-def train(lengths: list[int], **options: object) -> engine.Trained:
-    given = {"calibration_fraction": 0.2, "update_epochs": 0, "random_state": 0, "period": ()}
-    trained = engine.train_forecaster({"transformer": small(), **given, **options}, named(lengths))
-    assert trained.path_calibration.learned  # only now
+def train(lengths: list[int]) -> PolyODEForecaster:
+    trained = PolyODEForecaster(small(), random_state=0, period=None).pretrain(named(lengths))
+    assert trained.path_calibration_.learned  # only now
     return trained
 
 
@@ -128,7 +127,7 @@ def test_structural_models_judge_series_that_they_were_not_learned_from(monkeypa
     assert set.union(*(series for _, series in judged)) == set(range(5))
     for models, series in judged:
         assert not series & learned[models][1]
-    assert learned[id(found.structural)][1] == set(range(5))
+    assert learned[id(found.structural_)][1] == set(range(5))
 
 
 @pytest.mark.parametrize("lengths", [[100], [600], [40, 300], [90] * 6])
