@@ -70,7 +70,7 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 21_463,
+    "code lines of the package": 21_461,
     "code lines of the core": 12_229,  # fewer validations: a tenth of the seconds
     "tuned constants": 250,
     "own classes of PolyODETransformer": 8,
