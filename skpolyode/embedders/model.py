@@ -205,6 +205,11 @@ class ModelEmbedder(Embedder):
         return Standardised(times, values, panel.offsets, driven)
 
     @property
+    def typical_gap(self) -> float:
+        """Typical gap between rows in `fit`, in the user's units; the model's unit of time."""
+        return self.units.time_scale
+
+    @property
     def n_responses(self) -> int:
         """Number of responses to inputs for a combiner; 0 if it reads none or there are none."""
         if self.inputs is None:

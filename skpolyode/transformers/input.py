@@ -24,6 +24,7 @@ from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import TimeAxis, unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
 from skpolyode.panel.convert import shape_of
+from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.readers.kinds import column_names, column_times
 from skpolyode.panel.readers.lists import rows_from_array
 from skpolyode.panel.select import drop_empty, observed_series
@@ -31,6 +32,7 @@ from skpolyode.panel.selection import align_to_fit, refuse_reordered
 from skpolyode.panel.units import LARGEST, CellLimits, ChannelScaler, warn_of_codes, within_limits
 from skpolyode.threads import learning
 
+_OTHER_UNIT, _ENOUGH_GAPS = 20, 10  # times the gap of `fit` (a day is 24 hours), of so many gaps
 # Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.
 _FREE_COEFFICIENTS = 256  # allowed for series of any length
 
@@ -194,7 +196,21 @@ def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
         )
     if (static := getattr(embedder, "static", None)) is not None:
         static.warn_of_unknown(panel)
+    if not panel.is_datetime and (typical := getattr(embedder, "typical_gap", None)):
+        _warn_of_unit(panel, typical, name)
     return panel
+
+
+def _warn_of_unit(panel: Panel, typical: float, name: str) -> None:
+    """Warn of times without a unit whose gaps are far from the typical one of `fit`."""
+    gap = typical_gap(panel)
+    is_near = 1 / _OTHER_UNIT < gap / typical < _OTHER_UNIT
+    if not is_near and panel.n_observations - panel.n_series >= _ENOUGH_GAPS:
+        warnings.warn(
+            f"the typical gap between rows of {name} is {gap:.3g}, that of `fit` was "
+            f"{typical:.3g}: give times in the unit of `fit`, or datetimes, which have one.",
+            stacklevel=5,
+        )
 
 
 def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
-from skpolyode import Panel
+from skpolyode import Panel, PolyODETransformer
 from tests.closeness import assert_same_but_for_rounding
 from tests.transformers.data import short_oscillators
 from tests.transformers.data import small as usual
@@ -218,3 +218,36 @@ def test_masked_values_are_not_observed():
     times = np.arange(9.0)
     answers = [embedder.stream().update(times, own).embedding() for own in (values[0], gaps[0])]
     np.testing.assert_array_equal(*answers)
+
+
+HOURS = [(np.arange(12.0), np.sin(np.arange(12.0) + k)) for k in range(4)]
+
+
+@pytest.fixture(scope="module")
+def of_hours():
+    return PolyODETransformer(n_coefficients=3, max_epochs=1, random_state=0).fit(HOURS)
+
+
+@pytest.mark.parametrize("factor", [60.0, 1 / 24])
+@pytest.mark.parametrize("answer", ["transform", "interpolate", "score_samples"])
+def test_times_in_another_unit_are_noticed(of_hours, factor, answer):
+    said = f"gap between rows of X is {factor:.3g}, that of `fit` was 1: .* unit of `fit`"
+    with pytest.warns(UserWarning, match=said):
+        getattr(of_hours, answer)([(factor * times, values) for times, values in HOURS])
+
+
+@pytest.mark.parametrize("factor", [10.0, 0.1])
+def test_sparser_and_denser_rows_are_no_other_unit(of_hours, factor):
+    of_hours.transform([(factor * times, values) for times, values in HOURS])
+
+
+def test_a_few_rows_show_no_unit(of_hours):
+    of_hours.transform([(60.0 * times[:3], values[:3]) for times, values in HOURS])
+
+
+def test_datetimes_have_their_unit():
+    def dated(unit):
+        return [(pd.Timestamp("2026-03-01") + pd.to_timedelta(t, unit), x) for t, x in HOURS]
+
+    model = PolyODETransformer(n_coefficients=3, max_epochs=1, random_state=0).fit(dated("h"))
+    model.transform(dated("min"))
