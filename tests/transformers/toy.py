@@ -6,9 +6,8 @@ import torch
 from torch import nn
 
 from skpolyode.models import Prediction, SequenceModel
-from skpolyode.models.contract import Sizes
 from skpolyode.saving import register_estimator, register_module
-from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.neural import NeuralTransformer, Sizes
 
 
 @register_module
