@@ -70,16 +70,16 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_823,
-    "code lines of the core": 11_896,
-    "tuned constants": 250,
+    "code lines of the package": 20_839,
+    "code lines of the core": 11_912,
+    "tuned constants": 252,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 4,
     "files entered by fit": 46,
-    "files entered by transform": 24,
-    "files entered by first forecast": 37,
-    "files entered by forecast": 32,
+    "files entered by transform": 25,
+    "files entered by first forecast": 38,
+    "files entered by forecast": 33,
 }
 
 

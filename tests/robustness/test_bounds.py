@@ -111,6 +111,7 @@ def limits(model: Any, series: Pairs, leads: list[float]) -> tuple[np.ndarray, n
 
 
 @pytest.mark.filterwarnings(r"ignore:[\s\S]*far from (all )?others:UserWarning")
+@pytest.mark.filterwarnings("ignore:the typical gap between rows:UserWarning")
 @pytest.mark.parametrize("name", ["transformer", "forecaster of many", "forecaster of few"])
 @EXAMPLES
 @given(odd_series())

@@ -224,6 +224,7 @@ class TestRagged:
             ):
                 fitted.stream().update([-span, span], np.ones((2, 2)))
 
+    @pytest.mark.filterwarnings("ignore:the typical gap between rows:UserWarning")
     @pytest.mark.parametrize("unit", [1e-46, 1e46])
     def test_nearly_extreme_times(self, name, unit):
         """Of one unit in fit, or of two that differ by all that is possible."""
