@@ -13,7 +13,6 @@ from skpolyode.panel.durations import read_duration
 
 MAX_HARMONICS = 6  # of a season
 LONGEST_PAST = 1000  # last rows of a series that are searched
-FEWEST_VALUES = 12  # to search for a season
 
 Seasons = list[tuple[float, ...]]
 """Alternative sets of periods; those of one set occur together."""

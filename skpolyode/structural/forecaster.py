@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.ensemble.backtest import chunks
 from skpolyode.ensemble.periods import (
-    FEWEST_VALUES,
     LONGEST_PAST,
     alternatives,
     likeliest,
@@ -49,6 +48,8 @@ from skpolyode.structural.components import (
 )
 from skpolyode.transformers.base import SeriesEstimator
 from skpolyode.transformers.input import check_sizes
+
+FEWEST_VALUES = 12  # of a series, to search for a season
 
 
 @dataclass(frozen=True)
