@@ -1,32 +1,15 @@
-"""The first look of the README: gaps of readings filled in, beside straight lines."""
+"""The first look of the README: where storms will be, by those of earlier seasons."""
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
+from skpolyode import Panel, PolyODETransformer, evaluate_forecasts
+from skpolyode.datasets import load_storms
 
-from skpolyode import InterpolationTransformer, Panel, PanelImputer, PolyODETransformer
-
-# 60 buoys, read 18 times each at random moments of two days; every second one swings faster.
-rng = np.random.default_rng(1)
-buoy, hours = np.repeat(np.arange(60), 18), np.sort(rng.uniform(0, 48, (60, 18))).ravel()
-fast, phase = np.arange(60) % 2, rng.random(60)
-
-
-def truth(buoy, hours):
-    angle = 2 * np.pi * (hours / (14 - 4 * fast[buoy]) + phase[buoy])
-    return np.column_stack([np.sin(angle), np.cos(angle)])
-
-
-swings = truth(buoy, hours)
-failed = rng.random(swings.shape) < 0.3
-table = pd.DataFrame(swings, columns=["height", "tilt"]).mask(failed)
-table["buoy"], table["time"] = buoy, pd.Timestamp("2026-03-01") + pd.to_timedelta(hours, unit="h")
-
-panel = Panel.from_long(table, id="buoy", time="time", time_unit="h")
-print(panel)
-learned = PolyODETransformer(n_coefficients=16, max_epochs=4, random_state=0)
-for model in (InterpolationTransformer(), learned):
-    complete = PanelImputer(model).fit_transform(panel)
-    error = np.mean((complete.values - swings)[failed] ** 2)
-    print(f"{type(model).__name__}: mean squared error {error:.3f}")
+table = load_storms().frame.drop(columns="name")
+print(table.head(2))
+storms = Panel.from_long(table, id="storm", time="time", time_unit="h")
+known, new = storms[:100], storms[100:]
+model = PolyODETransformer(random_state=0).fit(known)
+scores = evaluate_forecasts(model, new, cutoff=0.5, horizon=[24, 72], metrics=["mse", "coverage"])
+print(scores.pivot(index="channel", columns=["metric", "lead"], values="value").round(2))
+lower, upper = model.forecast_interval(new, ["12h", "2D"], 0.9, relative_to="end")  # any times

@@ -74,11 +74,11 @@ else:
         ),
     }
     _MODULES = {module.name: module.ispkg for module in iter_modules(__path__)}
-    _EXTRAS = {"adapters": "sktime", "forecasting": "sktime", "parquet": "pyarrow"}
+    _EXTRAS = {"adapters": "sktime", "parquet": "pyarrow"}
 
     __getattr__, _, __all__ = lazily(__name__, dict.fromkeys(_MODULES, ()) | _NAMES)
     if not find_spec("sktime"):
-        __all__ = [name for name in __all__ if name not in _NAMES["forecasting"]]
+        __all__.remove("PolyODEForecaster")
     __all__ += ["__version__", "show_versions"]
 
     def __dir__() -> list[str]:

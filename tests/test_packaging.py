@@ -78,11 +78,11 @@ import sys
 sys.modules |= {"pyarrow": None, "sktime": None}
 import skpolyode
 assert not hasattr(skpolyode, "nothing")
-skpolyode.datasets, skpolyode.plotting
-assert not {"PolyODEForecaster", "forecasting", "adapters"} & {*dir(skpolyode)}
+skpolyode.datasets, skpolyode.plotting, skpolyode.evaluate_forecasts
+assert not {"PolyODEForecaster", "adapters"} & {*dir(skpolyode), *skpolyode.forecasting.__all__}
 for call in (
     "from skpolyode import PolyODEForecaster",
-    "import skpolyode.forecasting",
+    "from skpolyode.forecasting import PolyODEForecaster",
     "import skpolyode.adapters",
     "skpolyode.datasets.load_plaid()",
     "import skpolyode.parquet",
@@ -98,8 +98,8 @@ def test_a_missing_extra_is_named() -> None:
     command = [sys.executable, "-c", WITHOUT_EXTRAS]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "skpolyode.forecasting needs sktime: pip install 'skpolyode[sktime]'.",
-        "skpolyode.forecasting needs sktime: pip install 'skpolyode[sktime]'.",
+        "PolyODEForecaster needs sktime: pip install 'skpolyode[sktime]'.",
+        "PolyODEForecaster needs sktime: pip install 'skpolyode[sktime]'.",
         "skpolyode.adapters needs sktime: pip install 'skpolyode[sktime]'.",
         "load_plaid() needs sktime: pip install 'skpolyode[sktime]'.",
         "skpolyode.parquet needs pyarrow: pip install 'skpolyode[parquet]'.",

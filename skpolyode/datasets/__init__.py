@@ -5,7 +5,12 @@ from __future__ import annotations
 from skpolyode.datasets.missing import drop_cells, drop_times
 from skpolyode.datasets.ode_systems import make_ode_system
 from skpolyode.datasets.paper import make_lorenz63, make_lorenz96, make_synthetic
-from skpolyode.datasets.real import load_japanese_vowels, load_physionet2012, load_plaid
+from skpolyode.datasets.real import (
+    load_japanese_vowels,
+    load_physionet2012,
+    load_plaid,
+    load_storms,
+)
 from skpolyode.datasets.simulation import Truth
 
 __all__ = [
@@ -15,6 +20,7 @@ __all__ = [
     "load_japanese_vowels",
     "load_physionet2012",
     "load_plaid",
+    "load_storms",
     "make_lorenz63",
     "make_lorenz96",
     "make_ode_system",

@@ -1,4 +1,4 @@
-"""Loaders of real series: sets that come with sktime, and records of a challenge of PhysioNet."""
+"""Loaders of real series: storms, sets that come with sktime, records of a PhysioNet challenge."""
 
 from __future__ import annotations
 
@@ -114,6 +114,41 @@ def _load(name: str, split: str | None, channel_names: Sequence[str]) -> Bunch:
     labels = np.concatenate([part_labels for _, part_labels in loaded])
     of_series = np.repeat(parts, [len(part_frames) for part_frames, _ in loaded])
     return Bunch(panel=panel, y=labels.astype(np.int64), split=of_series)
+
+
+def load_storms() -> Bunch:
+    """Load the tracks of Atlantic tropical storms of ten seasons, 2006 to 2015.
+
+    151 storms with 4 to 96 rows: position, wind and pressure every six hours, and at moments
+    between, as when a storm reaches land. The data come with the package.
+
+    Returns
+    -------
+    Bunch
+        ``panel`` (:class:`~skpolyode.panel.Panel` of 4 channels with the storms' identifiers as
+        ids; `time_unit` is hours), ``y`` (int ndarray, 1 = hurricane: the wind reached 64 knots),
+        and ``frame`` (DataFrame, the table behind the panel: ``storm``, ``name``, ``time`` in UTC,
+        ``latitude`` and ``longitude`` in degrees, ``wind`` in knots, ``pressure`` in hPa). Storms
+        are in the order of their beginnings.
+
+    References
+    ----------
+    C. W. Landsea and J. L. Franklin, "Atlantic hurricane database uncertainty and presentation of a
+    new database format", Monthly Weather Review 141 (2013). The database, HURDAT2, is a work of the
+    National Oceanic and Atmospheric Administration, in the public domain.
+
+    Examples
+    --------
+    >>> from skpolyode.datasets import load_storms
+    >>> data = load_storms()
+    >>> data.panel.n_series, data.panel.channel_names
+    (151, ('latitude', 'longitude', 'wind', 'pressure'))
+    """
+    file = Path(__file__).with_name("storms.csv.gz")
+    frame = pd.read_csv(file, parse_dates=["time"])
+    panel = Panel.from_long(frame.drop(columns="name"), id="storm", time="time", time_unit="h")
+    strongest = frame.groupby("storm", sort=False)["wind"].max()
+    return Bunch(panel=panel, y=(strongest >= 64).to_numpy(np.int64), frame=frame)
 
 
 PHYSIONET_VARIABLES = (

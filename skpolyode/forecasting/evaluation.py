@@ -12,7 +12,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import check_share, plain_repr
-from skpolyode.forecasting.forecaster import PolyODEForecaster
 from skpolyode.futures.sampling import SamplesFutures
 from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.query import read_leads, split_at
@@ -165,7 +164,7 @@ def _checked_metrics(forecaster: Any, metrics: Sequence[str]) -> list[str]:
 
 def trained_on(forecaster: Any, past: Panel) -> Any:
     """The forecaster itself if it is trained, or else a trained clone."""
-    if isinstance(forecaster, PolyODEForecaster):
+    if hasattr(forecaster, "pretrain"):
         return forecaster.clone().pretrain(past) if forecaster.state == "new" else forecaster
     if not hasattr(forecaster, "fit"):
         return forecaster

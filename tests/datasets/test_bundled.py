@@ -1,12 +1,13 @@
-"""Real data sets that come with sktime."""
+"""Real data sets that come with this package or with sktime."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from skpolyode.datasets import load_japanese_vowels, load_plaid
+from skpolyode.datasets import load_japanese_vowels, load_plaid, load_storms
 from tests.fresh import after_steps
 
 
@@ -52,3 +53,28 @@ def test_unknown_part(load):
 
 def test_importing_the_module_does_not_import_sktime():
     assert "sktime" not in after_steps()["skpolyode.datasets"]
+
+
+def test_storms_are_those_of_the_table():
+    data = load_storms()
+    panel, frame = data.panel, data.frame
+    assert (panel.n_series, panel.n_observations) == (151, len(frame)) == (151, 4454)
+    assert (panel.time_unit, panel.tz) == ("h", None)
+    katia = panel.select_ids(["AL122011"]).to_long()
+    assert katia["wind"].max() == 120  # knots, in the report of the National Hurricane Center
+    strongest = katia.loc[katia["wind"].idxmax()]
+    assert strongest["time"] == pd.Timestamp("2011-09-06 00:00")
+    assert strongest["pressure"] == 942
+    assert dict(zip(panel.ids, data.y, strict=True))["AL122011"] == 1
+
+
+def test_storms_are_plausible_and_in_the_order_of_their_beginnings():
+    data = load_storms()
+    assert np.isfinite(data.panel.values).all()
+    lowest, highest = data.panel.values.min(axis=0), data.panel.values.max(axis=0)
+    assert (lowest >= [0, -110, 10, 870]).all()
+    assert (highest <= [80, 20, 185, 1030]).all()
+    starts = data.frame.groupby("storm", sort=False)["time"].min()
+    assert starts.is_monotonic_increasing
+    assert list(starts.index) == list(data.panel.ids)
+    assert 0.4 < data.y.mean() < 0.5
