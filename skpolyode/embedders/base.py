@@ -28,7 +28,7 @@ from skpolyode.panel.select import (
 )
 from skpolyode.panel.units import Standardised, Units
 from skpolyode.saving.codec import register_as, saved
-from skpolyode.threads import one_thread
+from skpolyode.threads import learning, one_thread
 
 CHUNK_ROWS = 32_000  # per chunk of a thread: bounds memory
 CHUNK_TIMES = 4096  # per chunk, each with a state or coefficients: bounds memory
@@ -155,7 +155,7 @@ class Late:
     def learned(self) -> Any:
         """What has been learned."""
         if self._learn is not None:
-            with Late._lock, one_thread():  # one thread, as in a fit
+            with Late._lock, one_thread(), learning():  # as in a fit
                 if self._learn is not None:
                     self._learned = self._learn()
                     self._learn = None  # last: other threads read without the lock
@@ -171,6 +171,10 @@ class Late:
         if name.startswith("_"):  # a copy asks before there is anything
             raise AttributeError(name)
         return getattr(self.learned, name)
+
+    def __call__(self, *args: Any) -> Any:
+        """As what has been learned."""
+        return self.learned(*args)
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep only what has been learned."""

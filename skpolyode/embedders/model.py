@@ -149,13 +149,18 @@ class ModelEmbedder(Embedder):
         for name in _DERIVED:
             self.__dict__.pop(name, None)
         self.model.to(device)
-        if self.scale is not None:
+        if getattr(self.scale, "is_learned", self.scale is not None):
             self.scale.to(device)
         return self
 
     def with_own_model(self) -> Self:
         """The embedder with a copy of the model, to be trained, and without waves in paths."""
         return replace(self, model=copy.deepcopy(self.model), waves=None)
+
+    def without_late(self) -> Self:
+        """The embedder without what is learned late, which may hold an earlier fit."""
+        late = "scale", "stacking", "calibration", "path_calibration", "path_errors"
+        return replace(self, **dict.fromkeys(late))
 
     def without_gain(self) -> Self:
         """The embedder with exact observations, in float64; the models share their weights."""

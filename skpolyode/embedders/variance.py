@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from skpolyode.embedders.base import CHUNK_ROWS
+from skpolyode.embedders.base import CHUNK_ROWS, Late
 from skpolyode.embedders.direct import PathEmbedder
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import (
@@ -21,7 +21,7 @@ from skpolyode.embedders.smoother import (
     path_values,
     shares,
 )
-from skpolyode.models.variance_head import Gap
+from skpolyode.models.variance_head import Gap, VarianceHead
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import at_times, first_series, series_chunks, series_of_rows
 from skpolyode.panel.units import Units
@@ -41,11 +41,22 @@ _FARTHEST = np.sqrt(np.sqrt(np.finfo(np.float32).max))
 def with_variance(
     embedder: ModelEmbedder, panel: Panel, random_state: np.random.RandomState
 ) -> ModelEmbedder:
-    """The same embedder with a variance head, learned from the first series of the panel."""
-    panel = first_series(panel)
-    data = embedder.pack(panel, torch.float32)
-    generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-    hidden = None
+    """The same embedder with a variance head, learned late from the first series of the panel."""
+    panel, seed = first_series(panel), int(random_state.randint(2**31))
+    if not (panel.lengths > 1).any():
+        raise ValueError(
+            "the standard deviation of the path is learned from forecasts, but no series has two "
+            "rows with observations: give longer series, or take observations='exact' and another "
+            "embedding."
+        )
+    trained = embedder.without_late()
+    return replace(embedder, scale=Late(lambda: _learn(trained, panel, seed)))
+
+
+def _learn(embedder: ModelEmbedder, panel: Panel, seed: int) -> VarianceHead:
+    """Learn a variance head from the errors of forecasts and, for a filter, of hidden rows."""
+    data, hidden = embedder.pack(panel, torch.float32), None
+    generator = torch.Generator().manual_seed(seed)
     if embedder.filters:
         packed, share = data.observations, _N_HIDDEN * HIDDEN_SPACING
         n_passes = min(HIDDEN_SPACING, -(-share // max(len(packed), 1)))
@@ -54,7 +65,7 @@ def with_variance(
         passes = [_hide(embedder, panel, path, packed, first + k) for k in range(n_passes)]
         columns = {name: torch.cat([vars(x)[name] for x in passes]) for name in vars(passes[0])}
         hidden = Hidden(**columns)
-    return replace(embedder, scale=learn_variance(embedder.model, data, generator, hidden))
+    return learn_variance(embedder.model, data, generator, hidden)
 
 
 def _hide(

@@ -80,25 +80,14 @@ def learn_variance(
     model : PolyODE
         Trained.
     data : Packed
-        Series to learn from.
+        Series to learn from, of which at least one has two rows.
     generator : torch.Generator
         Source of weights and minibatches.
     hidden : Hidden or None, default=None
         Errors of the smoothed paths of a filter, which depend on all later observations. None, for
         a model that takes observations as exact: its paths are bent to the next observation only,
         and their errors follow from those of forecasts.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to forecast.
     """
-    if not (data.next >= 0).any():
-        raise ValueError(
-            "the standard deviation of the path is learned from forecasts, but no series has two "
-            "rows with observations: give longer series, or take observations='exact' and another "
-            "embedding."
-        )
     n_ahead = SETTINGS.n_ahead if hidden is None else SETTINGS.n_ahead_filtered
     forecasts = _forecast(model, data, generator, n_ahead)
     widths = [forecasts.z.shape[1], *SETTINGS.widths, N_TERMS * data.x.shape[1]]

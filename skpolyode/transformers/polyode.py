@@ -29,7 +29,6 @@ from skpolyode.models.contract import InputSizes, zero_map
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.durations import choose_window, read_duration, read_memory, typical_gap
 from skpolyode.panel.select import drop_empty
-from skpolyode.threads import learning
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.base import COUNT, DURATION, Duration, checked_embeddings, read_back
 from skpolyode.transformers.input import read_panel
@@ -340,8 +339,7 @@ class PolyODETransformer(NeuralTransformer):
         """
         panel = drop_empty(read_panel(self, X, reset=False))
         rng = local_random_state(self.random_state)
-        with learning():
-            self.embedder_ = with_variance(self.embedder_, panel, rng)
+        self.embedder_ = with_variance(self.embedder_, panel, rng)
         return self
 
     @available_if(_knows_std)

@@ -516,17 +516,19 @@ class LearnWaves(Stage):
 
 @dataclass(frozen=True)
 class LearnVariance(Stage):
-    """Learn the variance of path errors, for a filter or if the embedding needs it."""
+    """Prepare the variance of path errors, for a filter or if the embedding needs it.
+
+    It is learned when it is first asked for, or saved: it takes up to a sixth of a fit.
+    """
 
     name: ClassVar[str] = "variance"
-    cost: ClassVar[int] = 5
 
     def run(self, state: FitState) -> None:
         """Add a variance head to the embedder."""
         if not (state.embedder.filters or "std" in state.embedder.blocks):
             return
         state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
-        state.report.add(self.name, "learned", len(state.windows.panel))
+        state.report.add(self.name, "is learned when asked for", len(state.windows.panel))
 
 
 @dataclass(frozen=True)
@@ -541,7 +543,6 @@ class StackForecasts(Stage):
 
     def run(self, state: FitState) -> None:
         """Set them, as `skpolyode.seams` has it, in place of those of an earlier fit."""
-        names = "stacking", "calibration", "path_calibration", "path_errors"
-        state.embedder = replace(state.embedder, **dict.fromkeys(names))
+        state.embedder = replace(state.embedder.without_late(), scale=state.embedder.scale)
         seams.questions().learn_path_errors(state)
         seams.stack_forecasts(state)

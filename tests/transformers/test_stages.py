@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 import skpolyode
@@ -124,9 +126,20 @@ def test_a_notebook_shows_what_is_known_and_waits_for_nothing():
     assert "forecasts combine" in model._repr_mimebundle_()["text/html"]
 
 
+def test_the_variance_waits_and_is_the_same_whoever_asks():
+    """A fit, embeddings and forecasts do without it; gradients may be off when it is learned."""
+    one, other = (small(observations="noisy").fit(SERIES) for _ in range(2))
+    one.transform(SERIES)
+    one.forecast_interval(SERIES, [9.0])
+    assert not one.embedder_.scale.is_learned
+    with torch.inference_mode():
+        found = one.interpolate_std(SERIES, [1.5])
+    assert_array_equal(found.values, other.interpolate_std(SERIES, [1.5]).values)
+
+
 def test_a_warm_start_keeps_nothing_of_earlier_fits():
     """What is learned late holds the model and the series of its fit, and not those before."""
-    model = small(warm_start=True).fit(SERIES)
+    model = small(warm_start=True, observations="noisy").fit(SERIES)
     earlier = weakref.ref(model.embedder_.model)
     model.fit(SERIES)
     gc.collect()
