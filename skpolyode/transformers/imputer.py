@@ -147,15 +147,19 @@ class PanelImputer(PathTransformer):
         after the cell, its mean in the series, and the deviations of the other channels in the same
         row from their means and from straight lines between their neighbours. `fit` learns them by
         hiding observed cells. A channel is not corrected if that does not help, or if fewer than 50
-        of its cells were hidden. "auto": if the transformer is trained.
+        of its cells were hidden. In series that never observe a channel, another regression fills
+        it from the paths of the other channels: their levels and slopes. `fit` learns it where the
+        channel is observed, and hides whole channels to learn the weight of the path beside it.
+        "auto": if the transformer is trained.
 
     Attributes
     ----------
     transformer_ : transformer
         The fitted clone.
     refinement_ : Refinement or None
-        The regressions; their `coefficients` are 0 for channels that are not corrected. None if
-        there are none.
+        The regressions; their `coefficients` are 0 for channels that are not corrected, and
+        `unseen` is 0 for channels that keep their path where they are never observed. None if there
+        are none.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
@@ -172,7 +176,8 @@ class PanelImputer(PathTransformer):
     Before the first observation of the channel, it gets the expectation of the model, shifted to
     meet that observation. Before any observation of the series, it gets the value with which this
     path begins. After the last observation of the channel, it gets the forecast. A channel that a
-    series never observes gets what the model expects, starting from its mean.
+    series never observes gets what the model expects, starting from its mean, or what a regression
+    predicts from the other channels (see `refine`).
 
     In an array all times are filled, also those without any observation and the padding at the end:
     forecasts continue shorter series to the length of the array. Forecasts far ahead are poor;
@@ -339,6 +344,8 @@ class HiddenCells(NamedTuple):
 
     The regressions multiply errors in hidden cells of wards, storms and a physiological model by
     0.74, 0.59 and 0.99, and of three folds of patients with liver disease by 1.03, 0.98 and 0.93.
+    Those for channels that a series never observes multiply root mean squared errors there by 0.54
+    (storms), 0.84 (two sets of patients) and 0.38 (pigs).
 
     Parameters
     ----------
@@ -369,13 +376,18 @@ class HiddenCells(NamedTuple):
 SETTINGS = HiddenCells()
 
 
-@saved(scale="D positive", gap="positive", coefficients="D F")
+@saved(mean="D", scale="D positive", gap="positive", coefficients="D F", unseen="D G")
 class Refinement(NamedTuple):
-    """Ridge regressions of the errors of a path, one for each channel."""
+    """Ridge regressions of the errors of a path, one for each channel.
 
+    Others replace the path of a channel in series that never observe it.
+    """
+
+    mean: np.ndarray  # (D,), of values
     scale: np.ndarray  # (D,), standard deviations of values
     gap: float  # typical gap, in the units of the times
     coefficients: np.ndarray  # (D, F); 0 for channels that are not corrected
+    unseen: np.ndarray  # (D, G), where a channel is never observed; 0: the path stays
 
     def correction(self, panel: Panel, path: np.ndarray) -> np.ndarray:
         """Corrections (n, D), to add to the path (n, D) at the rows of a panel."""
@@ -383,9 +395,12 @@ class Refinement(NamedTuple):
         n_rows = max(_MOST_CELLS // path.shape[1], 1)  # bounds memory
         for part in series_chunks(panel.lengths, n_rows):
             rows = slice(panel.offsets[part.start], panel.offsets[part.stop])
-            features = _Features(panel[part], path[rows], self.scale, self.gap)
+            features = _Features(panel[part], path[rows], self.mean, self.scale, self.gap)
             for j in np.flatnonzero(self.coefficients.any(axis=1)):
                 result[rows, j] = features.of(j) @ self.coefficients[j]
+            for j in np.flatnonzero(self.unseen.any(axis=1) & features.unseen.any(axis=0)):
+                instead = features.of_others(j) @ self.unseen[j] - features.levels[:, j]
+                result[rows, j] = np.where(features.unseen[:, j], instead, result[rows, j])
         return result * self.scale
 
 
@@ -400,6 +415,7 @@ def learn_refinement(panel: Panel, path: Callable[[Panel], np.ndarray]) -> Refin
     most_rows = min(SETTINGS.most_rows, SETTINGS.most_cells // panel.n_channels)
     drawn = drawn[np.cumsum(panel.lengths[drawn]) <= most_rows]
     panel = panel[np.sort(drawn)] if len(drawn) else panel[:1]
+    mean = np.nan_to_num(np.nanmean(panel.values, axis=0))
     scale = np.nanstd(panel.values, axis=0)
     scale = np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)
     inner = np.delete(np.diff(panel.times), panel.offsets[1:-1] - 1)
@@ -410,25 +426,44 @@ def learn_refinement(panel: Panel, path: Callable[[Panel], np.ndarray]) -> Refin
     for k in range(SETTINGS.n_hidden):
         hidden = known & (part == k)
         holed = hide_cells(panel, hidden)
-        features = _Features(holed, path(holed), scale, gap)
+        features = _Features(holed, path(holed), mean, scale, gap)
         parts.append((features, (panel.values - features.path) / scale, hidden))
-    weights = []
+    # Hide a whole channel of each series that observes several.
+    seen = np.logical_or.reduceat(known, panel.offsets[:-1])
+    lots = np.where(seen & (seen.sum(axis=1) > 1)[:, None], rng.random(seen.shape), -1.0)
+    gone = known & (lots == lots.max(axis=1, keepdims=True).clip(0))[series]
+    holed = hide_cells(panel, gone)
+    without = _Features(holed, path(holed), mean, scale, gap)
+    weights, unseen = [], []
     for j in range(panel.n_channels):
         cells = [(features, off[:, j], hidden[:, j]) for features, off, hidden in parts]
         columns = [(features.of(j)[at], off[at], series[at]) for features, off, at in cells]
         design, target, groups = map(np.concatenate, zip(*columns, strict=True))
         weights.append(_weights(design, target, groups))
-    return Refinement(scale, gap, np.stack(weights))
+        # What does not need the channel is learned from all its cells, hidden or not.
+        level, at = (panel.values[:, j] - mean[j]) / scale[j], known[:, j]
+        own = _weights(parts[0][0].of_others(j)[at, 1:], level[at], series[at], n_kept=1)
+        # The path gets the share that is best where whole channels are hidden.
+        at, design = gone[:, j], without.of_others(j)
+        path_off, off = (x[at] - design[at, 1:] @ own for x in (design[:, 0], level))
+        share = np.linalg.lstsq(path_off[:, None], off, rcond=None)[0].clip(0, 1)
+        unseen.append(np.r_[share, (1 - share) * own] * own.any())
+    return Refinement(mean, scale, gap, np.stack(weights), np.stack(unseen))
 
 
-def _weights(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Weights (F,) of a channel; all are 0 if the regression is no better than the path."""
+def _weights(
+    design: np.ndarray, target: np.ndarray, groups: np.ndarray, n_kept: int = _N_SAME
+) -> np.ndarray:
+    """Weights (F,) of a channel; all are 0 if the regression is no better than 0.
+
+    Of the features after the first `n_kept`, only the most correlated ones are read.
+    """
     nothing = np.zeros(design.shape[1])
     n_groups = len(np.unique(groups))
     if len(target) < SETTINGS.fewest or n_groups < SETTINGS.n_parts:
         return nothing
-    relevance = np.abs(target @ design[:, _N_SAME:])
-    read = np.r_[:_N_SAME, _N_SAME + np.argsort(-relevance, kind="stable")[: SETTINGS.most_others]]
+    relevance = np.abs(target @ design[:, n_kept:])
+    read = np.r_[:n_kept, n_kept + np.argsort(-relevance, kind="stable")[: SETTINGS.most_others]]
     design, ridge = design[:, read], RidgeCV(_STRENGTHS, fit_intercept=False)
     folds = GroupKFold(SETTINGS.n_parts)
     found = cross_val_predict(ridge, design, target, groups=groups, cv=folds)
@@ -440,13 +475,17 @@ def _weights(design: np.ndarray, target: np.ndarray, groups: np.ndarray) -> np.n
 class _Features:
     """Features of each cell, without its own value, in standard deviations of the channel."""
 
-    def __init__(self, panel: Panel, path: np.ndarray, scale: np.ndarray, gap: float) -> None:
+    def __init__(
+        self, panel: Panel, path: np.ndarray, mean: np.ndarray, scale: np.ndarray, gap: float
+    ) -> None:
         self.panel, self.path, self.scale, self.gap = panel, path, scale, gap
-        self.series = series_of_rows(panel)
+        self.series, self.levels = series_of_rows(panel), np.nan_to_num((path - mean) / scale)
+        self.unseen = np.empty(path.shape, dtype=bool)  # no other cell of the series is observed
         # Deviations of observed cells from their line, and from the mean of the channel's others.
         self.lines, self.off = np.empty(path.shape), np.empty((2, *path.shape))
         for j, column in enumerate(panel.values.T):
             *around, mean = self._around(j)
+            self.unseen[:, j] = np.isnan(mean)
             line = self._line(*around, mean)
             self.lines[:, j] = np.where(np.isnan(line), path[:, j], line)
             self.off[:, :, j] = np.stack([column - self.lines[:, j], column - mean]) / scale[j]
@@ -461,6 +500,19 @@ class _Features:
         same = [values - at[:, None], (mean - at)[:, None] * near, self.lines[:, j] - at]
         others = np.hstack([*np.delete(self.off, j, axis=2)])
         return np.hstack([np.nan_to_num(np.column_stack(same) / self.scale[j]), others])
+
+    def of_others(self, j: int) -> np.ndarray:
+        """Features (n, 2 + 3 (D - 1)) that do not need the channel: its path, 1, other paths.
+
+        Of the other paths there are levels, their parts above the mean, and slopes.
+        """
+        rows, ends, times = np.arange(len(self.path)), self.panel.offsets, self.panel.times
+        last = np.maximum(rows - 1, ends[self.series])
+        following = np.minimum(rows + 1, ends[self.series + 1] - 1)
+        steps = np.maximum((times[following] - times[last]) / self.gap, 1)  # bounds slopes
+        own, levels = self.levels[:, [j]], np.delete(self.levels, j, axis=1)
+        slopes = (levels[following] - levels[last]) / steps[:, None]
+        return np.hstack([own, np.ones_like(own), levels, levels.clip(0), slopes])
 
     def _around(self, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Two observations before and two after (n, 4), their distances, the mean of the others."""

@@ -103,7 +103,9 @@ def test_what_is_around_a_cell():
     nan = np.nan
     x = np.array([[3.0, nan], [nan, nan], [5.0, nan], [10.0, nan], [7.0, nan], [nan, 2.0]])
     panel = Panel(np.array([0.0, 1, 3, 4, 0, 2]), x, [0, 4, 6])
-    own = _Features(panel, np.zeros(x.shape), scale=np.array([2.0, 1.0]), gap=1.0)
+    path = np.array([[3.0, 2], [4, 2], [5, 4], [10, 4], [7, 2], [7, 2]])
+    mean, scale = np.array([6.0, 2.0]), np.array([2.0, 1.0])
+    own = _Features(panel, path, mean, scale, gap=1.0)
     values, distances, mean = own._around(0)
     # Before: one, two; behind: one, two. The mean is that of the other values of the series.
     np.testing.assert_array_equal(values[1], [3, nan, 5, 10])
@@ -116,6 +118,61 @@ def test_what_is_around_a_cell():
     # Of two neighbours each counts by how near it is; one alone is held.
     np.testing.assert_allclose(own.lines[:4, 0], [5, 11 / 3, 3 + 7 * 3 / 4, 5])
     np.testing.assert_allclose(own.off[:, 2, 0], [(5 - 8.25) / 2, (5 - 6.5) / 2])
+    # For the second channel: its path, 1, the path of the first one, if above the mean, and slope.
+    np.testing.assert_allclose(
+        own.of_others(1)[[0, 1, 3, 4]],
+        [
+            [0, 1, -1.5, 0, 0.5],
+            [0, 1, -1, 0, 1 / 3],
+            [2, 1, 2, 2, 2.5],
+            [0, 1, 0.5, 0.5, 0],
+        ],
+    )
+    assert own.unseen[:4, 1].all()
+    assert not own.unseen[:4, 0].any()
+
+
+def curve(n_series=40, n_rows=20, seed=0):
+    """Two channels, the second one a bent function of the first, never seen by the last series."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n_series * n_rows, 1))
+    values = np.hstack([values, 3 * values + 5 * values.clip(0)])
+    times = np.concatenate([np.sort(rng.uniform(0, 10, n_rows)) for _ in range(n_series)])
+    panel = Panel(times, values, np.arange(n_series + 1) * n_rows)
+    hidden = np.zeros(values.shape, dtype=bool)
+    hidden[-n_rows:, 1] = True
+    return hide_cells(panel, hidden), np.where(hidden, values, np.nan)
+
+
+@pytest.mark.parametrize("others_lack_it", [True, False])
+def test_a_channel_that_a_series_never_observes_is_read_from_others(others_lack_it):
+    """By a function of them, whether series of `fit` lack the channel or not."""
+    panel, truth = curve()
+    imputer = lines().fit(panel if others_lack_it else panel[:-1])
+    cells = ~np.isnan(truth)
+    filled = imputer.transform(panel)
+    assert np.square((filled.values - truth)[cells]).mean() < 0.05 * truth[cells].var()
+    np.testing.assert_allclose(imputer.transform(panel[[-1]]).values, filled[-1].values)
+
+
+def test_a_path_that_knows_a_hidden_channel_is_kept():
+    """The path follows the second channel, of which the first one is a noisy reading."""
+    rng = np.random.default_rng(0)
+    times = np.concatenate([np.sort(rng.uniform(0, 10, 20)) for _ in range(40)])
+    known = np.sin(times)
+    values = np.column_stack([known + rng.normal(size=known.shape), known])
+    panel = Panel(times, values, np.arange(41) * 20)
+    own = learn_refinement(panel, lambda _: values)
+    hidden = hide_cells(panel, np.broadcast_to([False, True], values.shape))
+    assert own.unseen[1].any()
+    np.testing.assert_allclose(own.correction(hidden, values)[:, 1], 0, atol=1e-6)
+
+
+def test_other_channels_that_tell_nothing_leave_the_path():
+    rng = np.random.default_rng(0)
+    times = np.concatenate([np.sort(rng.uniform(0, 10, 20)) for _ in range(40)])
+    panel = Panel(times, rng.normal(size=(800, 2)), np.arange(41) * 20)
+    assert not lines().fit(panel).refinement_.unseen.any()
 
 
 def test_units_do_not_matter():

@@ -1,0 +1,100 @@
+"""Channels that a series never observes, filled from the others.
+
+    python -m benchmarks.hidden_channels --data FOLDER [--only storms pbcseq] [--out FOLDER]
+
+FOLDER holds the tables of `benchmarks.rows_ahead`. A default `PanelImputer` learns from four fifths
+of the series with all channels. In the rest each channel is hidden in turn as a whole. Root mean
+squared errors of all hidden cells, in standard deviations of the training part. "path" is the
+imputer without regressions. "boosting" (HistGradientBoosting) and "iterative" (IterativeImputer)
+read the other channels of the row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer
+
+from benchmarks.lines import heading, line
+from benchmarks.real.part import Scores, kept, shown
+from benchmarks.real.sets import Fold
+from benchmarks.rows_ahead import first_fold
+from benchmarks.units import Units
+from skpolyode import PanelImputer, PolyODETransformer
+
+SETS = ["storms", "eicu", "pbcseq", "dietox", "Produc", "Cigar", "gapminder", "french_fries"]
+ROWS = ["mean", "path", "PanelImputer", "boosting", "iterative"]
+
+
+def measure(_: str, fold: Fold, rows: list[str]) -> dict[str, Scores]:
+    train, test, units = fold.train, fold.test, Units.of(fold.train)
+    x, x_test = ((part.values - units.mean) / units.scale for part in (train, test))
+    imputers, seconds = {}, {}
+    for row, refine in (("PanelImputer", "auto"), ("path", False)):
+        start = time.process_time()
+        transformer = PolyODETransformer(random_state=0)
+        imputers[row] = PanelImputer(transformer, refine=refine).fit(train)
+        seconds[row] = time.process_time() - start
+    iterative, errors = IterativeImputer(random_state=0).fit(x), {row: [] for row in rows}
+    for j in range(train.n_channels):
+        known, known_test = ~np.isnan(x[:, j]), ~np.isnan(x_test[:, j])
+        others, others_test = (np.delete(part, j, axis=1) for part in (x, x_test))
+        boosting = HistGradientBoostingRegressor(random_state=0).fit(others[known], x[known, j])
+        hidden = test.values.copy()
+        hidden[:, j] = np.nan
+        holed = (hidden - units.mean) / units.scale
+        panel = test.like(test.times, hidden, test.offsets)
+        found = {
+            "mean": np.zeros(len(x_test)),
+            "boosting": boosting.predict(others_test),
+            "iterative": iterative.transform(holed)[:, j],
+        }
+        for row, imputer in imputers.items():
+            filled = imputer.transform(panel).values[:, j]
+            found[row] = (filled - units.mean[j]) / units.scale[j]
+        for row in rows:
+            errors[row].append((found[row] - x_test[:, j])[known_test] ** 2)
+    return {
+        row: {"error": float(np.sqrt(np.mean(np.concatenate(errors[row]))))}
+        | ({"CPU s": seconds[row]} if row in seconds else {})
+        for row in rows
+    }
+
+
+def table(found: pd.DataFrame) -> Iterator[str]:
+    yield from heading(["set", *ROWS, "fit, CPU s"])
+    for name, own in found.groupby("set", sort=False):
+        own = own.set_index("row")
+        error = own.loc[ROWS, "error"]
+        cells = [f"**{shown(x)}**" if x == error.min() else shown(x) for x in error]
+        yield line([name, *cells, f"{own.loc['PanelImputer', 'CPU s']:.0f}"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder with the tables")
+    parser.add_argument("--only", nargs="+", metavar="SET", default=SETS)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--out", type=Path, help="folder of finished results")
+    args = parser.parse_args()
+    jobs = (
+        joblib.delayed(kept)(measure, name, 0, first_fold(name, args.data), ROWS, args.out)
+        for name in args.only
+    )
+    found = pd.DataFrame(itertools.chain(*joblib.Parallel(args.jobs)(jobs)))
+    print("\n".join(table(found)))
+
+
+if __name__ == "__main__":
+    main()
