@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -181,8 +181,7 @@ def _left_out(panel: Panel, parts: LeftOut) -> Panel:
     for move, (_, start, stop, channel) in zip(shift, zip(*parts, strict=True), strict=True):
         chosen = slice(None) if channel < 0 else channel
         hidden[start + move : stop + move, chosen] = True
-    rows = hide_cells(copies, hidden).rows
-    return Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
+    return hide_cells(copies, hidden, keeps_empty=True)
 
 
 def _answers(
@@ -437,8 +436,7 @@ def _squares(
     transformer: Any, panel: Panel, hidden: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums (B, D) of squared standardised errors, and their counts, with one channel hidden."""
-    rows = hide_cells(panel, np.arange(panel.n_channels) == hidden).rows
-    left = Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
+    left = hide_cells(panel, np.arange(panel.n_channels) == hidden, keeps_empty=True)
     errors = transformer.residuals(left).values / transformer.scaler_.scale
     return _sums(panel, errors**2), _sums(panel, ~np.isnan(errors))
 

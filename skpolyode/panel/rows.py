@@ -203,7 +203,7 @@ class Rows:
     def format_from(self, series: int, time: float) -> str:
         """Return a time, relative to the origin of a series if it has one, as absolute text."""
         if self.origin is None:
-            return self.times.axis.format(time)
+            return Times(np.array([time]), self.times.axis).format(0)
         return self.since_1970(np.array([time]), self.origin[[series]]).format(0)
 
     def since_1970(self, times: np.ndarray, origin: np.ndarray) -> Times:
