@@ -280,20 +280,18 @@ class ModelStream(SeriesStream):
             floor = floor.masked_fill(torch.from_numpy(unseen).to(floor.device), torch.nan)
             floor = floor * self._embedder.model.gain.noise.detach().square()
         # Since a unit before the first observation of the series, for a channel that was not seen.
-        age = (clock.elapsed[:, None] - np.where(unseen, -1.0, clock.seen_at))[:, None]
+        age = clock.elapsed[:, None] - np.where(unseen, -1.0, clock.seen_at)
         head, (scaler, unit) = self._embedder.scale, self._embedder.units
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        std = np.empty((len(flat), panel.n_channels))
-        for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
-            leads = age[part] + ahead[..., None] / unit  # (B, Q, D)
+        series, std = series_index(offsets), np.empty((len(flat), panel.n_channels))
+        leads = age[series] + ((flat - clock.last[series]) / unit)[:, None]
+        for part, rows, _, _ in lead_batches(panel, flat, offsets, clock.last):
+            at = torch.from_numpy(series[rows] - part.start)
             with torch.no_grad():
-                terms = head(z[part].float()).repeat_interleave(leads.shape[1], dim=0)
-                least = floor
-                if floor is not None:
-                    least = floor[part].to(terms.dtype).repeat_interleave(leads.shape[1], dim=0)
-                since = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
-                found = roots(head.ahead(terms, since, least)).reshape(leads.shape)
-            std[rows] = scaler.inverse_std(found)[asked]
+                terms = head(z[part].float())[at]
+                since = torch.from_numpy(leads[rows]).to(terms.device)
+                least = None if floor is None else floor[part][at].to(terms.dtype)
+                std[rows] = scaler.inverse_std(roots(head.ahead(terms, since, least)))
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:

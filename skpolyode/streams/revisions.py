@@ -15,6 +15,7 @@ from skpolyode.errors import FaultKind, ParameterError
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.select import keep_rows
 from skpolyode.streams.inputs import add_inputs, without_past
 from skpolyode.streams.rows import AS_WAS, new_rows
 
@@ -97,7 +98,7 @@ class History:
 
         The origin of its times is that of `panel`.
         """
-        before, old = self.before, {}
+        before = self.before
         if (
             before._panel.inputs is None
             or before._panel.rows.origin is None is not panel.rows.origin
@@ -106,13 +107,12 @@ class History:
         elif inputs is not None:
             given = before._panel, before._embedder, inputs, before._clock.last
             before._panel = add_inputs(*given)
-        for k, s in enumerate(rows.ids.tolist()):
-            joint = self.of(s).joined(Kept.of(rows, k))
-            first = max(len(joint.times) - self.keep, 0)
-            if not isinstance(self.keep, int):
-                first = int(np.searchsorted(joint.times, joint.times[-1] - self.keep))
-            old[s], self.rows[s] = joint.part(slice(first)), joint.part(slice(first, None))
-        before._write(before._followed(gathered(old, before._panel), before._panel))
+        new = {s: self.of(s).joined(Kept.of(rows, k)) for k, s in enumerate(rows.ids.tolist())}
+        joint = gathered(new, before._panel)
+        late = late_rows(joint, self.keep)
+        latest = keep_rows(joint, late)
+        self.rows |= {s: Kept.of(latest, k) for k, s in enumerate(joint.ids.tolist())}
+        before._write(before._followed(keep_rows(joint, ~late), before._panel))
         before._panel = without_past(before._panel, before._clock.last)
 
     @classmethod
@@ -152,6 +152,14 @@ def gathered(rows: dict[int, Kept], panel: Panel) -> Panel:
     beside = {} if np.isnan(errors).all() else {"errors": errors}
     offsets = offsets_from([len(kept.times) for kept in parts[1:]])
     return new_rows(panel, series, times, values, offsets, **beside)
+
+
+def late_rows(panel: Panel, keep: int | float) -> np.ndarray:
+    """Mask (n_obs,) of the last rows of each series, `keep` of them or within this time."""
+    stop = np.repeat(panel.offsets[1:], panel.lengths)
+    if isinstance(keep, int):
+        return np.arange(len(stop)) >= stop - keep
+    return panel.times >= panel.times[stop - 1] - keep
 
 
 def read_keep(keep: Any, time_unit: str | None) -> int | float:

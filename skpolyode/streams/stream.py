@@ -37,7 +37,7 @@ from skpolyode.saving.codec import place, register
 from skpolyode.saving.objects import save
 from skpolyode.streams import panels  # noqa: F401 (registers panels and inputs)
 from skpolyode.streams.inputs import DrivenGap, add_inputs, without_past
-from skpolyode.streams.revisions import BEYOND, WRONG, History, Kept, gathered, read_keep
+from skpolyode.streams.revisions import BEYOND, WRONG, History, Kept, gathered, late_rows, read_keep
 from skpolyode.streams.rows import begun_at, check_new, read_rows, read_series
 
 
@@ -171,10 +171,7 @@ class SeriesStream:
         if keep is None:
             return stream
         seen = observed_part(panel)
-        stop = np.repeat(seen.offsets[1:], seen.lengths)
-        late = np.arange(len(stop)) >= stop - keep
-        if not isinstance(keep, int):
-            late = seen.times >= seen.times[stop - 1] - keep
+        late = late_rows(seen, keep)
         early = keep_rows(seen, ~late, keeps_empty=True)
         stream._history = History(cls.after(embedder, early), keep)
         latest = keep_rows(seen, late)
