@@ -290,7 +290,7 @@ def read_until(
     horizon = flat - panel.end
     if (wrong := horizon <= 0).any():
         k = int(np.argmax(wrong))
-        name = name_query(panel, k, flat[k], 0 - horizon[k]).replace("times of", "until of", 1)
+        name = name_query(panel, k, flat[k], 0 - horizon[k], "until")
         raise ValueError(
             f"{name} before its last observation ({int(wrong.sum())} such series): crossings are "
             'looked for after it; give a later time, or a duration with relative_to="end".'

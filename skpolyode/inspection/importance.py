@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.durations import read_duration
-from skpolyode.panel.select import hide_cells, series_of_rows, take
+from skpolyode.panel.select import hide_cells, series_chunks, series_of_rows, take
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting.channels import (
     STYLES,
@@ -115,8 +115,8 @@ def observation_importance(
     parts, ask = _parts(panel, by), _answers(estimator, panel, what, times, relative_to)
     whole = ask(panel, np.arange(panel.n_series))
     best = whole.argmax(axis=1)[:, None]
-    effects, chunk = [], np.cumsum(panel.lengths[parts.series]) // _CHUNK_ROWS
-    for rows in np.split(np.arange(len(chunk)), np.flatnonzero(np.diff(chunk)) + 1):
+    effects = []
+    for rows in series_chunks(panel.lengths[parts.series], _CHUNK_ROWS):
         batch = LeftOut(*(column[rows] for column in parts))
         changes = whole[batch.series] - ask(_left_out(panel, batch), batch.series)
         if what == "probability":

@@ -176,7 +176,7 @@ class Panel:
         empty: Empty = "error",
         missing: Sequence[float] = (),
     ) -> None:
-        reader = with_errors(rows_from_flat, errors)
+        reader = partial(rows_from_flat, errors=errors)
         labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
         how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
         how["missing"] = missing
@@ -214,7 +214,7 @@ class Panel:
         >>> Panel.from_series([([0, 2, 3], [[1.0, 5.0], [2.0, None], [3.0, 6.0]])])
         Panel(1 series, 2 channels, 3 observations, 83% of cells observed, times 0 to 3)
         """
-        reader = with_errors(rows_from_series, errors, by_series=True)
+        reader = with_errors(rows_from_series, errors)
         return cls.from_rows(build_rows("series", reader, series, "Panel.from_series", **options))
 
     @classmethod
@@ -255,7 +255,7 @@ class Panel:
         >>> panel.channel_names, panel.times
         (('hr',), array([19723. , 19724.5]))
         """
-        reader = with_errors(rows_from_frames, errors, by_series=True)
+        reader = with_errors(rows_from_frames, errors)
         return cls.from_rows(build_rows("frames", reader, frames, "Panel.from_frames", **options))
 
     @classmethod

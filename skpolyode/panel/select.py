@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -208,8 +208,7 @@ def series_chunks(lengths: np.ndarray, n_rows: int) -> Iterator[slice]:
     """Slices of consecutive series, of these lengths, with about `n_rows` rows each."""
     chunk = (np.cumsum(lengths) - 1) // n_rows
     bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
-    for start, stop in pairwise(bounds):
-        yield slice(int(start), int(stop))
+    return starmap(slice, pairwise(bounds.tolist()))
 
 
 def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:

@@ -89,8 +89,7 @@ def _refuse(panel: Panel, start: np.ndarray, off: np.ndarray, wrong: np.ndarray,
     """Raise a ValueError for windows that are `wrong` (B,); `off` (B,) says by how much."""
     if wrong.any():
         k, count = int(np.argmax(wrong)), int(wrong.sum())
-        name = name_query(panel, k, start[k], off[k])
-        name = name.replace("times of", "start of the window of", 1)
+        name = name_query(panel, k, start[k], off[k], "start of the window")
         raise ValueError(f"{name} {why.format(count)}")
 
 
