@@ -120,11 +120,7 @@ def keep_rows(panel: Panel, kept: np.ndarray, **others: Any) -> Panel:
 
 
 def at_times(
-    panel: Panel,
-    times: np.ndarray,
-    offsets: np.ndarray,
-    values: np.ndarray | None = None,
-    **others: Any,
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, values: Any = None, **others: Any
 ) -> Panel:
     """Panel of the same series with other rows, on the same clock; by default all values are 0.
 

@@ -68,10 +68,7 @@ def _summary(panel: Any, seen: np.ndarray, values: np.ndarray) -> dict[str, floa
         "cells": len(times),
         "share": float(seen.mean()) if len(seen) else np.nan,
         "per_series": float(np.median(per_series)) if len(per_series) else np.nan,
-        "mean": cells.mean(),
-        "std": cells.std(),
-        "min": cells.min(),
-        "max": cells.max(),
+        **cells.agg(["mean", "std", "min", "max"]),
         "median_gap": gaps.median(),
         "longest_gap": gaps.max(),
     }

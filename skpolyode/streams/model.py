@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel, series_index
+from skpolyode.panel.query import edge
 from skpolyode.panel.select import at_times
 from skpolyode.panel.units import Standardised
 from skpolyode.streams.stream import SeriesStream, Update
@@ -241,8 +242,8 @@ class ModelStream(SeriesStream):
             direction is not valid.
         """
         chosen, futures = self._futures(series, n_samples, random_state)
-        query = partial(self._asked, chosen, relative_to=relative_to)
-        last = read_until(futures.panel, until, lambda asked: query(asked)[1:])
+        clock = self._clock.take(chosen)
+        last = read_until(futures.panel, until, edge(relative_to, clock.start, clock.last))
         return futures.crossings(threshold, last, channel, direction, coverage)
 
     @available_if(_knows_std)

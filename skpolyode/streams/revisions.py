@@ -85,8 +85,7 @@ class History:
 
     def __init__(self, before: SeriesStream, keep: Any) -> None:
         self.before, self.keep = before, keep
-        nothing = np.empty((0, before._panel.n_channels))
-        self.nothing = Kept(np.empty(0), nothing, nothing)
+        self.nothing = Kept.of(before._panel, 0)  # a panel without rows
         self.rows: dict[int, Kept] = {}
 
     def of(self, series: int) -> Kept:
@@ -146,8 +145,7 @@ class History:
 def gathered(rows: dict[int, Kept], panel: Panel) -> Panel:
     """Panel of new rows, with the kept rows of all series that have any."""
     series = np.array([s for s in sorted(rows) if len(rows[s].times)], dtype=np.int64)
-    nothing = np.empty((0, panel.n_channels))
-    parts = [Kept(np.empty(0), nothing, nothing), *(rows[s] for s in series.tolist())]
+    parts = [Kept.of(panel, 0), *(rows[s] for s in series.tolist())]  # first: one without rows
     times, values, errors = map(np.concatenate, zip(*parts, strict=True))
     beside = {} if np.isnan(errors).all() else {"errors": errors}
     offsets = offsets_from([len(kept.times) for kept in parts[1:]])

@@ -431,16 +431,12 @@ class SeriesStream:
             revised[s], wrong = history.of(s).revised(new, action, whole_rows)
             beyond = new.times <= before._clock.last[s]
             for (kind, what), rows_of in ((BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
-
-                def line(
-                    row: int, s: int = s, new: Kept = new, what: str = what, wrong: Any = wrong
-                ) -> str:
+                for row in np.flatnonzero(rows_of):
                     moments = new.times[row], before._clock.last[s]
                     at, end = (panel.rows.format_from(s, moment) for moment in moments)
                     names = ", ".join(np.array(panel.channel_names)[wrong[row]])
-                    return f"{faults.series(s)}, time {at}: {what.format(end=end, channels=names)}"
-
-                faults.add_each(kind, np.flatnonzero(rows_of), line)
+                    found = what.format(end=end, channels=names)
+                    faults.add(kind, [f"{faults.series(s)}, time {at}: {found}"])
         faults.raise_if_any()
         rows = gathered(revised, panel)
         check_new(panel, scaler, rows, before._clock.last[rows.ids])
