@@ -905,10 +905,8 @@ class Panel:
         >>> panel.with_limits({"spo2": (0, 100)}).rows.limits
         {'spo2': (0.0, 100.0)}
         """
-        read = fit_limits(limits, self.channel_names)
-        return self.from_rows(
-            replace(self._rows, limits={**self._rows.limits, **read}), self._checked, self._observed
-        )
+        joint = {**self._rows.limits, **fit_limits(limits, self.channel_names)}
+        return self.from_rows(replace(self._rows, limits=joint), self._checked, self._observed)
 
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
         """Return a panel of the same series with other rows.

@@ -593,10 +593,9 @@ class ForecastDisplay:
         for level, alpha in zip(levels, alphas, strict=True):
             lower, upper = (as_columns(end).T for end in intervals[level])
             style = _BAND | {"alpha": alpha, "label": f"{100 * level:g} % interval"}
+            style |= band_kw or {}
             self.bands_[level] = [
-                channel_ax.fill_between(
-                    *prepended(start, self.times, low, high), **style | (band_kw or {})
-                )
+                channel_ax.fill_between(*prepended(start, self.times, low, high), **style)
                 for channel_ax, start, low, high in zip(axes, starts, lower, upper, strict=True)
             ]
         label_time(axes, self.times, legend=ax is None)

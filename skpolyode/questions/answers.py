@@ -66,10 +66,8 @@ def integrals(
         found[counts == 1] = flat
         return found
 
-    start, end = (
-        default if time is None else read(name, time)
-        for name, time, default in zip(("start", "end"), sides, (first, last), strict=True)
-    )
+    start = first if sides[0] is None else read("start", sides[0])
+    end = last if sides[1] is None else read("end", sides[1])
     _refuse(panel, start, start - end, start >= end, _EMPTY)
     _refuse(panel, start, first - start, start < first, _BEFORE)
     columns = ["value", "lower", "upper"][: 3 if hasattr(transformer, "sample_paths") else 1]

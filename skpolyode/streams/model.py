@@ -367,9 +367,8 @@ class ModelStream(SeriesStream):
         state = state | {_STATIC: parts[_STATIC]}
         if self._has_posterior:
             columns = data.channel_gap, data.seen, data.error, data.posterior
-            state[_POSTERIOR] = torch.where(
-                data.mask, model.gain.posterior_after(*columns), data.posterior
-            )
+            after = model.gain.posterior_after(*columns)
+            state[_POSTERIOR] = torch.where(data.mask, after, data.posterior)
         if self._embedder.stacking is not None:
             state |= self._known_after(parts, update)
         return state

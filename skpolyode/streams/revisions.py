@@ -97,15 +97,11 @@ class History:
 
         The origin of its times is that of `panel`.
         """
-        before = self.before
-        if (
-            before._panel.inputs is None
-            or before._panel.rows.origin is None is not panel.rows.origin
-        ):
+        before, was = self.before, self.before._panel
+        if was.inputs is None or was.rows.origin is None is not panel.rows.origin:
             before._panel = panel
         elif inputs is not None:
-            given = before._panel, before._embedder, inputs, before._clock.last
-            before._panel = add_inputs(*given)
+            before._panel = add_inputs(was, before._embedder, inputs, before._clock.last)
         new = {s: self.of(s).joined(Kept.of(rows, k)) for k, s in enumerate(rows.ids.tolist())}
         joint = gathered(new, before._panel)
         late = late_rows(joint, self.keep)
