@@ -553,10 +553,8 @@ class SeriesStream:
             if rows.errors is not None:
                 beside["errors"] = rows.errors[now] / scaler.scale
             if self._embedder.inputs is not None:
-                labels = panel[rows.ids[which]]
-                beside["driven_gap"] = DrivenGap.of(
-                    self._embedder, labels, before.last, before.elapsed, times
-                )
+                gap = panel[rows.ids[which]], before.last, before.elapsed, times
+                beside["driven_gap"] = DrivenGap.of(self._embedder, *gap)
             moved, update = before.move(times, values[now], unit, **beside)
             if is_all:
                 clock, parts = moved, self._take_in(parts, update)
