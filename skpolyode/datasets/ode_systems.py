@@ -251,7 +251,7 @@ def make_ode_system(
         system.field, initial, params, step=system.step, span=system.span
     )
     label, threshold = parameters[system.label].to_numpy(), np.mean(system.params[system.label])
-    sizes = {"expected": 100.0 * rate, "span": system.span}
-    data = simulation.continuous(paths.at, label, float(threshold), **sizes, relative_noise=True)
+    seen = simulation.continuous(paths.at, 100.0 * rate, system.span)
+    data = simulation.bunch(seen, label, float(threshold), relative_noise=True)
     data.parameters = parameters
     return data

@@ -82,7 +82,7 @@ class _Attractor:
             # The absolute value folds the starts in [-1000, 0) back: double density below 1000.
             start = np.abs((10_000 * rng.random_sample(n_series) - 1000).astype(np.int64))
             times, values = np.linspace(1.0, 10.0, 500)[every], path[start[:, None] + every]
-            return simulation.on_grid(times, values, values[:, 60, -1], 0.0)
+            return simulation.bunch(simulation.on_grid(times, values), values[:, 60, -1], 0.0)
         params = np.repeat(np.array(self.params)[:, None], n_series, axis=1)
         start = (self.mean + self.scale * rng.standard_normal((n_series, len(self.names)))).T
         for _ in range(1000):  # a burn-in of 20 time units leads to the attractor
@@ -94,7 +94,7 @@ class _Attractor:
             return (paths.at(series, times * 0.5) - self.mean) / self.scale
 
         label = evaluate(np.arange(n_series), np.full(n_series, 6.0))[:, -1]
-        return simulation.continuous(evaluate, label, 0.0, expected=100.0 * rate, span=10.0)
+        return simulation.bunch(simulation.continuous(evaluate, 100.0 * rate, 10.0), label, 0.0)
 
 
 _LORENZ63 = _Attractor(
@@ -324,10 +324,11 @@ def make_synthetic(
     if protocol == "paper-code":
         times = np.linspace(1.0, 10.0, 200)[1:-1:20]
         values = _signal(times, phase[:, None])
-        return simulation.on_grid(times, values[:, :, None], values[:, 5], threshold)
+        seen = simulation.on_grid(times, values[:, :, None])
+        return simulation.bunch(seen, values[:, 5], threshold)
 
     def evaluate(series: np.ndarray, times: np.ndarray) -> np.ndarray:
         return _signal(times, phase[series])[:, None]
 
-    label = _signal(np.full(n_series, 5.0), phase)
-    return simulation.continuous(evaluate, label, threshold, expected=10.0 * rate, span=10.0)
+    seen = simulation.continuous(evaluate, 10.0 * rate, 10.0)
+    return simulation.bunch(seen, _signal(np.full(n_series, 5.0), phase), threshold)

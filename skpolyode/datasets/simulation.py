@@ -132,6 +132,10 @@ class Truth:
     at_observations: np.ndarray
 
 
+Seen = tuple[tuple[np.ndarray, np.ndarray, np.ndarray], Truth]
+"""Observed rows, as `Simulation.poisson_rows` returns them, and the truth."""
+
+
 @dataclass(frozen=True)
 class Simulation:
     """Arguments that all generators share, checked when built.
@@ -177,13 +181,10 @@ class Simulation:
         """Mask of the states that are channels of the panel, bool (n_states,)."""
         return np.array([name in self.observed for name in self.names])
 
-    def on_grid(
-        self, times: np.ndarray, values: np.ndarray, label: np.ndarray, threshold: float
-    ) -> Bunch:
+    def on_grid(self, times: np.ndarray, values: np.ndarray) -> Seen:
         """Observe each grid point of the truth with probability `rate`, and always the last one.
 
-        `times` are of shape (n_times,), `values` (n_series, n_times, n_states), `label`
-        (n_series,).
+        `times` are of shape (n_times,), `values` (n_series, n_times, n_states).
         """
         n_channels = len(self.observed)
         shape = self.n_series, len(times), n_channels if self.per_channel else 1
@@ -193,23 +194,13 @@ class Simulation:
         seen = keep.any(axis=2)  # (n_series, n_times)
         series, index = np.nonzero(seen)
         truth = Truth(times, values, self.names, self.is_observed, ~seen, values[series, index])
-        rows = series, times[index], keep[series, index]
-        return self._bunch(rows, truth, label, threshold)
+        return (series, times[index], keep[series, index]), truth
 
-    def continuous(
-        self,
-        evaluate: Callable[[np.ndarray, np.ndarray], np.ndarray],
-        label: np.ndarray,
-        threshold: float,
-        *,
-        expected: float,
-        span: float,
-        relative_noise: bool = False,
-    ) -> Bunch:
+    def continuous(self, evaluate: Callable[..., np.ndarray], expected: float, span: float) -> Seen:
         """Observe by a Poisson process on ``[0, span]``, with the truth on a grid of 200 times.
 
         ``evaluate(series, times)`` returns the states, of shape (n_rows, n_states), of each series
-        at each time. `relative_noise` is in standard deviations of the channel.
+        at each time; see `poisson_rows` for `expected`.
         """
         grid, n_series = np.linspace(0.0, span, 200), self.n_series
         values = evaluate(np.repeat(np.arange(n_series), len(grid)), np.tile(grid, n_series))
@@ -217,9 +208,7 @@ class Simulation:
         rows = self.poisson_rows(expected, span)
         heldout = np.ones((n_series, len(grid)), dtype=bool)
         at = evaluate(*rows[:2])
-        truth = Truth(grid, values, self.names, self.is_observed, heldout, at)
-        scale = values.std(axis=(0, 1))[truth.observed] if relative_noise else 1.0
-        return self._bunch(rows, truth, label, threshold, scale)
+        return rows, Truth(grid, values, self.names, self.is_observed, heldout, at)
 
     def poisson_rows(self, expected: float, span: float) -> tuple[np.ndarray, ...]:
         """Homogeneous Poisson process on ``[0, span]`` with `expected` observations.
@@ -252,29 +241,26 @@ class Simulation:
         order = np.lexsort((times, series))
         return series[order], times[order], mask[order]
 
-    def _bunch(
-        self,
-        rows: tuple[np.ndarray, ...],
-        truth: Truth,
-        label: np.ndarray,
-        threshold: float,
-        noise_scale: np.ndarray | float = 1.0,
+    def bunch(
+        self, seen: Seen, label: np.ndarray, threshold: float, relative_noise: bool = False
     ) -> Bunch:
-        """Data set from rows as `poisson_rows` returns them."""
+        """Data set of what is observed and the labels (n_series,).
+
+        The class is 1 above the threshold. `relative_noise` is in standard deviations of the
+        channel.
+        """
         # The order of these draws is part of the data sets.
         n_train, n_validation = self.n_series // 2, self.n_series // 4
         counts = [n_train, n_validation, self.n_series - n_train - n_validation]
         split = self.rng.permutation(np.repeat(["train", "validation", "test"], counts))
-        series, times, mask = rows
+        (series, times, mask), truth = seen
         values = truth.at_observations[:, truth.observed]
         if self.noise:
-            values = values + self.noise * noise_scale * self.rng.standard_normal(values.shape)
-        panel = Panel(
-            times,
-            np.where(mask, values, np.nan),
-            np.searchsorted(series, np.arange(self.n_series + 1)),
-            channel_names=[name for name in self.names if name in self.observed],
-        )
+            scale = truth.values.std(axis=(0, 1))[truth.observed] if relative_noise else 1.0
+            values = values + self.noise * scale * self.rng.standard_normal(values.shape)
+        offsets = np.searchsorted(series, np.arange(self.n_series + 1))
+        names = [name for name in self.names if name in self.observed]
+        panel = Panel(times, np.where(mask, values, np.nan), offsets, channel_names=names)
         y = (label > threshold).astype(np.int64)
         bunch = Bunch(panel=panel, y=y, label_value=label, truth=truth, split=split)
         bunch.protocol = self.protocol

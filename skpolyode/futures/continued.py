@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.query import name_query, refuse_early
+from skpolyode.panel.query import name_query, refuse_early, times_since
 from skpolyode.panel.select import series_chunks
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import Units
@@ -270,10 +270,8 @@ def _at(ahead: Ahead, rows: Any) -> Ahead:
     return Ahead(*(column[rows] for column in ahead))
 
 
-def read_until(
-    panel: Panel, until: Any, query: Callable[[Any], tuple[np.ndarray, np.ndarray]]
-) -> np.ndarray:
-    """Time (n_series,) up to which crossings are looked for; `query` parses query times."""
+def read_until(panel: Panel, until: Any, since: np.ndarray | None) -> np.ndarray:
+    """Time (n_series,) up to which crossings are looked for; relative times count from `since`."""
     refuse_reordered(until, panel, "until")
     given = until
     if pd.api.types.is_list_like(until):
@@ -283,14 +281,11 @@ def read_until(
                 f"until must be one time, or one for each of the {panel.n_series} series, got "
                 f"{plain_repr(until)}."
             )
-    try:
-        flat, _ = query(given)
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("times", "until", 1)) from None
+    flat, _ = times_since(panel, given, since, "until")
     horizon = flat - panel.end
     if (wrong := horizon <= 0).any():
         k = int(np.argmax(wrong))
-        name = name_query(panel, k, flat[k], 0 - horizon[k]).replace("times of", "until of", 1)
+        name = name_query(panel, k, flat[k], 0 - horizon[k], "until")
         raise ValueError(
             f"{name} before its last observation ({int(wrong.sum())} such series): crossings are "
             'looked for after it; give a later time, or a duration with relative_to="end".'

@@ -21,6 +21,7 @@ from skpolyode.futures.continued import (
 )
 from skpolyode.futures.samples import SamplePaths
 from skpolyode.panel import Panel, offsets_from, query_times
+from skpolyode.panel.query import edge
 from skpolyode.panel.select import observed_part, observed_series
 
 
@@ -245,8 +246,8 @@ class SamplesFutures:
             errors of forecasts are not known.
         """
         series = self._futures(partial(self._continued_panel, X, inputs), n_samples, random_state)
-        query = partial(query_times, series.panel, relative_to=relative_to)
-        last = read_until(series.panel, until, query)
+        panel = series.panel
+        last = read_until(panel, until, edge(relative_to, panel.start, panel.end))
         return series.crossings(threshold, last, channel, direction, coverage)
 
     def _quantiles(

@@ -18,8 +18,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import chain
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -59,6 +60,19 @@ _CHUNK = 200_000  # rows of cut series per call of the transformer
 
 Fold = tuple[np.ndarray, np.ndarray]
 """Rows to train on and rows to test on."""
+
+
+class Given(NamedTuple):
+    """Series that a head is fitted to, with an entry for each."""
+
+    panel: Panel
+    target: np.ndarray
+    groups: np.ndarray | None
+    weights: np.ndarray | None
+
+    def at(self, kept: np.ndarray) -> Given:
+        """The series that a mask keeps."""
+        return Given(*(None if each is None else each[kept] for each in self))
 
 
 def follows_ages(estimator: HeadEstimator) -> bool:
@@ -152,22 +166,23 @@ class HeadEstimator(SeriesEstimator):
         with unchanged_by_errors(self):
             panel = align_to_frozen(self, read_panel(self, X, reset=True), self.transformer)
             self._check_targets(y, panel)
-            known, observed = observed_series(panel), drop_empty(panel)
+            drop_empty(panel)  # an error if nothing is observed
+            known = observed_series(panel)
             target = self._read_target(y, known)
             labels = None if groups is None else one_each(groups, panel, "groups")
             weights = None if sample_weight is None else read_weights(sample_weight, panel)
             if weights is not None and not (known := known & (weights > 0)).any():
                 raise ValueError("sample_weight is zero for every series that has an observation.")
-            panel = observed if weights is None else drop_empty(panel[known])
-            target, labels, weights = _at(known, target, labels, weights)
+            given = Given(panel, target, labels, weights).at(known)
+            given = given._replace(panel=drop_empty(given.panel))
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
-            kinds = self._fit_transformer(panel, labels, seed)
+            kinds = self._fit_transformer(given.panel, given.groups, seed)
             if (class_weight := getattr(self, "class_weight", None)) is not None:
-                by_class = compute_sample_weight(class_weight, target)
-                weights = by_class if weights is None else by_class * weights
-            if weights is not None and not (counted := weights > 0).all():  # a class of weight 0
-                panel, target, labels, weights = _at(counted, panel, target, labels, weights)
+                by_class = compute_sample_weight(class_weight, given.target)
+                joint = by_class if weights is None else by_class * given.weights
+                given = given._replace(weights=joint).at(joint > 0)  # a class may weigh nothing
+            _, target, labels, weights = given
             self._learn_default(target, weights)
             classifies = is_classifier(self)
             # R² needs at least two series in each test part.
@@ -175,11 +190,10 @@ class HeadEstimator(SeriesEstimator):
             n_deals = int(np.clip(np.ceil(MANY_SERIES / len(target)), 1, _MOST_DEALS))
             spread = {"keep_single": classifies, "groups": labels}
             deals = [spread_folds(target, n_folds, rng, **spread) for _ in range(n_deals)]
-            folds = [fold for deal in deals for fold in deal]
-            head, Z = self._choose(kinds, panel, target, folds, seed, weights)
+            head, Z = self._choose(kinds, given, list(chain(*deals)), seed)
             self.head_ = clone(head).fit(Z, target, **fit_parameters(head, weights))
             self._calibrate(Z, target, deals[0], weights)
-            self._fit_ages(head, panel, target, labels, weights, rng)
+            self._fit_ages(head, given, rng)
         return self
 
     def _check_targets(self, y: Any, panel: Panel) -> None:
@@ -237,19 +251,14 @@ class HeadEstimator(SeriesEstimator):
         return kinds
 
     def _choose(
-        self,
-        kinds: list[str],
-        panel: Panel,
-        target: np.ndarray,
-        folds: list[Fold],
-        seed: int,
-        weights: np.ndarray | None,
+        self, kinds: list[str], given: Given, folds: list[Fold], seed: int
     ) -> tuple[Any, np.ndarray]:
         """Return the best head, unfitted, and its features (B, F); set their name and scores."""
         # Imported here to keep `import skpolyode` fast.
         from sklearn.model_selection import cross_val_score
         from sklearn.pipeline import make_union
 
+        panel, target, _, weights = given
         options = {"scoring": self.scoring, "cv": folds, "error_score": "raise"}
         best, self.cv_scores_ = -np.inf, {}
         for kind in kinds:
@@ -293,18 +302,11 @@ class HeadEstimator(SeriesEstimator):
     ) -> None:
         """Calibrate the predictions of the head, from its features `Z` (B, F)."""
 
-    def _fit_ages(
-        self,
-        head: Any,
-        panel: Panel,
-        target: np.ndarray,
-        groups: np.ndarray | None,
-        weights: np.ndarray | None,
-        rng: np.random.RandomState,
-    ) -> None:
+    def _fit_ages(self, head: Any, given: Given, rng: np.random.RandomState) -> None:
         vars(self).pop("_ages", None)
         if not self.n_cuts:
             return
+        panel, target, groups, weights = given
         n_series, n_cuts = panel.n_series, self.n_cuts
         # One random cut in each of `n_cuts` equal parts of the duration; the last is at the end.
         share = (np.arange(n_cuts) + rng.uniform(size=(n_series, n_cuts))) / n_cuts
@@ -434,11 +436,6 @@ class HeadEstimator(SeriesEstimator):
                 "its head of scikit-learn. Use joblib.dump, or save its transformer_ alone."
             )
         super().save(path)
-
-
-def _at(kept: np.ndarray, *entries: Any) -> list[Any]:
-    """The entries of the series `kept`; None stays None."""
-    return [None if each is None else each[kept] for each in entries]
 
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.threads import one_thread
 
 
 def has_minirocket() -> bool:
     """Whether MiniRocket can run here."""
     return all(find_spec(package) is not None for package in ("numba", "sktime"))
-
-
-@contextmanager
-def _threads_kept() -> Iterator[None]:
-    """Restore the number of torch threads, which numba resets to all cores when it starts."""
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class MiniRocket(TransformerMixin, BaseEstimator):
@@ -90,7 +79,7 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         from sktime.transformations.panel.rocket import MiniRocketMultivariate
 
         rocket = MiniRocketMultivariate(self.num_kernels, random_state=self.random_state)
-        with _threads_kept():
+        with one_thread():  # numba resets the number of torch threads when it starts
             self.rocket_ = rocket.fit(X)
         return self
 
@@ -107,7 +96,7 @@ class MiniRocket(TransformerMixin, BaseEstimator):
         float64 ndarray of shape (n_series, n_features)
         """
         check_is_fitted(self)
-        with _threads_kept():
+        with one_thread():
             return self.rocket_.transform(X).to_numpy(dtype=np.float64)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_regressor
 
 from skpolyode.panel import Panel, as_panel, query_times
 from skpolyode.panel.durations import read_duration
-from skpolyode.panel.select import hide_cells, series_of_rows, take
+from skpolyode.panel.select import hide_cells, series_chunks, series_of_rows, take
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting.channels import (
     STYLES,
@@ -115,8 +115,8 @@ def observation_importance(
     parts, ask = _parts(panel, by), _answers(estimator, panel, what, times, relative_to)
     whole = ask(panel, np.arange(panel.n_series))
     best = whole.argmax(axis=1)[:, None]
-    effects, chunk = [], np.cumsum(panel.lengths[parts.series]) // _CHUNK_ROWS
-    for rows in np.split(np.arange(len(chunk)), np.flatnonzero(np.diff(chunk)) + 1):
+    effects = []
+    for rows in series_chunks(panel.lengths[parts.series], _CHUNK_ROWS):
         batch = LeftOut(*(column[rows] for column in parts))
         changes = whole[batch.series] - ask(_left_out(panel, batch), batch.series)
         if what == "probability":
@@ -181,8 +181,7 @@ def _left_out(panel: Panel, parts: LeftOut) -> Panel:
     for move, (_, start, stop, channel) in zip(shift, zip(*parts, strict=True), strict=True):
         chosen = slice(None) if channel < 0 else channel
         hidden[start + move : stop + move, chosen] = True
-    rows = hide_cells(copies, hidden).rows
-    return Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
+    return hide_cells(copies, hidden, keeps_empty=True)
 
 
 def _answers(
@@ -437,8 +436,7 @@ def _squares(
     transformer: Any, panel: Panel, hidden: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums (B, D) of squared standardised errors, and their counts, with one channel hidden."""
-    rows = hide_cells(panel, np.arange(panel.n_channels) == hidden).rows
-    left = Panel.from_rows(replace(rows, keeps_empty=True), checked=False)
+    left = hide_cells(panel, np.arange(panel.n_channels) == hidden, keeps_empty=True)
     errors = transformer.residuals(left).values / transformer.scaler_.scale
     return _sums(panel, errors**2), _sums(panel, ~np.isnan(errors))
 

@@ -181,12 +181,6 @@ class TimeAxis:
         index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
         return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
 
-    def format(self, time: float, digits: int = 15) -> str:
-        """Return one time as text; numbers of 10^6 and more keep all digits."""
-        if self.unit is None or not np.isfinite(time):
-            return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
-        return str(self.to_user(np.array([time]))[0])
-
 
 class TimeBlock(NamedTuple):
     """Times of one series: numbers, or whole ticks for datetimes and timedeltas."""
@@ -228,11 +222,12 @@ class Times(NamedTuple):
         """Ticks per microsecond, for datetimes: 1 or 1000."""
         return self.per_unit // MICROSECONDS[self.axis.unit]
 
-    def format(self, row: int) -> str:
-        """Return the time of a row as text."""
-        if self.ticks is None or self.axis.unit is None or np.isnan(self.counts[row]):
-            return self.axis.format(self.counts[row])
-        return str(self.axis.of_ticks(self.ticks[[row]], self.per_us)[0])
+    def format(self, row: int, digits: int = 15) -> str:
+        """Return the time of a row as text; numbers of 10^6 and more keep all digits."""
+        time = self.counts[row]
+        if self.axis.unit is None or not np.isfinite(time):
+            return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
+        return str(self.at([row]).to_user()[0])
 
     def to_user(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times in the user's type."""

@@ -222,7 +222,11 @@ def as_panel(X: Any, *, name: str = "X") -> Panel:
     array([2, 1])
     """
     if (panels := _panels_in(X)) is not None:
-        X = _joined(panels, X.index if isinstance(X, pd.DataFrame | pd.Series) else None)
+        index = X.index if isinstance(X, pd.DataFrame | pd.Series) else None
+        has_ids = index is not None and index.is_unique and names_in(index) is not None
+        X = Panel.concat(panels, ids=index if has_ids else None)
+        if index is not None and not has_ids:  # its index names no series
+            X = Panel.from_rows(replace(X.rows, has_ids=False), X.is_checked)
     if isinstance(X, Panel):
         require_series(X.n_series, name)
         if not X.is_checked:
@@ -283,16 +287,6 @@ def _panels_in(X: Any) -> list[Panel] | None:
         cells = np.asarray(X, dtype=object)
         cells = cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells
     return list(cells) if isinstance(first_of(cells), Panel) else None
-
-
-def _joined(panels: list[Panel], index: pd.Index | None) -> Panel:
-    """One panel of many; those from a frame get the ids in its index, or none."""
-    if index is None:
-        return Panel.concat(panels)
-    if index.is_unique and names_in(index) is not None:
-        return Panel.concat(panels, ids=index)
-    joint = Panel.concat(panels)
-    return Panel.from_rows(replace(joint.rows, has_ids=False), joint.is_checked)
 
 
 def _reader_of(X: Any) -> Reader | None:

@@ -135,8 +135,7 @@ class Inputs:
         """Whether other inputs have the same rows, channels and kinds."""
         if not isinstance(other, Inputs) or self.kinds != other.kinds:
             return False
-        one, two = (x.panel.from_rows(_unlabelled(x.panel.rows)) for x in (self, other))
-        return one.equals(two)
+        return _unlabelled(self.panel.rows).equals(_unlabelled(other.panel.rows))
 
     def updated(self, later: Inputs) -> Inputs:
         """Inputs with further rows of the same series, which replace others at equal times.

@@ -176,7 +176,7 @@ class Panel:
         empty: Empty = "error",
         missing: Sequence[float] = (),
     ) -> None:
-        reader = with_errors(rows_from_flat, errors)
+        reader = partial(rows_from_flat, errors=errors)
         labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
         how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
         how["missing"] = missing
@@ -196,9 +196,9 @@ class Panel:
         ----------
         series : iterable of (times, values)
             One tuple a series: times of shape (L,), values of shape (L,) or (L, D).
-        errors : sequence of array-like or None, default=None
+        errors : sequence or dict of array-like or None, default=None
             Standard deviations of the values, one array a series, of the shape of its values; see
-            `Panel`.
+            `Panel`. If the series are in a dict, so may errors be, with the same keys.
         **options : dict
             `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates`,
             `empty` and `missing` of `Panel`.
@@ -214,7 +214,7 @@ class Panel:
         >>> Panel.from_series([([0, 2, 3], [[1.0, 5.0], [2.0, None], [3.0, 6.0]])])
         Panel(1 series, 2 channels, 3 observations, 83% of cells observed, times 0 to 3)
         """
-        reader = with_errors(rows_from_series, errors, by_series=True)
+        reader = with_errors(rows_from_series, errors)
         return cls.from_rows(build_rows("series", reader, series, "Panel.from_series", **options))
 
     @classmethod
@@ -233,10 +233,11 @@ class Panel:
             One a series; the keys of a dict are the ids. The index holds the times: numbers,
             datetimes (with or without a time zone), periods (their start counts) or timedeltas. The
             columns are the channels.
-        errors : sequence of DataFrame, Series or array-like, or None, default=None
+        errors : sequence or dict of DataFrame, Series or array-like, or None, default=None
             Standard deviations of the values, one table a series; see `Panel`. The columns of a
             DataFrame are matched with those of its frame by name, and its index must be the same;
-            arrays have the rows and columns in the order of the frame.
+            arrays have the rows and columns in the order of the frame. If the frames are in a dict,
+            so may errors be, with the same keys.
         **options : dict
             `ids`, `channel_names`, `static`, `inputs`, `time_unit`, `sort`, `duplicates`,
             `empty` and `missing` of `Panel`.
@@ -255,7 +256,7 @@ class Panel:
         >>> panel.channel_names, panel.times
         (('hr',), array([19723. , 19724.5]))
         """
-        reader = with_errors(rows_from_frames, errors, by_series=True)
+        reader = with_errors(rows_from_frames, errors)
         return cls.from_rows(build_rows("frames", reader, frames, "Panel.from_frames", **options))
 
     @classmethod
@@ -905,10 +906,8 @@ class Panel:
         >>> panel.with_limits({"spo2": (0, 100)}).rows.limits
         {'spo2': (0.0, 100.0)}
         """
-        read = fit_limits(limits, self.channel_names)
-        return self.from_rows(
-            replace(self._rows, limits={**self._rows.limits, **read}), self._checked, self._observed
-        )
+        joint = {**self._rows.limits, **fit_limits(limits, self.channel_names)}
+        return self.from_rows(replace(self._rows, limits=joint), self._checked, self._observed)
 
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
         """Return a panel of the same series with other rows.

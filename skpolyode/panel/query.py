@@ -168,14 +168,14 @@ def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
     )
 
 
-def name_query(panel: Panel, series: int, time: float, gap: float) -> str:
+def name_query(panel: Panel, series: int, time: float, gap: float, name: str = "times") -> str:
     """Describe a time outside the valid range, and its distance, for an error message.
 
     The time is shown because numbers may have been meant as steps, or as counts since 1970.
     """
     unit = f" {panel.time_unit}" if panel.is_datetime else ""
     asked = panel.rows.format_from(series, time)
-    return f"times of series {plain_repr(panel.ids[series])}: {asked}, {gap:g}{unit}"
+    return f"{name} of series {plain_repr(panel.ids[series])}: {asked}, {gap:g}{unit}"
 
 
 def refuse_early(

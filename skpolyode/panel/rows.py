@@ -28,7 +28,8 @@ def mean_of_cells(cells: np.ndarray, known: np.ndarray, starts: np.ndarray) -> n
         total = np.add.reduceat(share, starts)
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     if np.isinf(total).any():  # the sum of two finite numbers can overflow, their mean cannot
-        smaller = share / np.repeat(np.maximum(count, 1), _sizes(starts, len(cells)), axis=0)
+        sizes = np.diff(starts, append=len(cells))
+        smaller = share / np.repeat(np.maximum(count, 1), sizes, axis=0)
         mean = np.where(np.isinf(total), np.add.reduceat(smaller, starts), mean)
     return mean
 
@@ -67,19 +68,14 @@ def reduce_groups(
         n = np.maximum(np.add.reduceat(known.astype(np.float64), starts), 1)
         with np.errstate(over="ignore"):
             return mean * n, {name: column * n for name, column in reduced.items()}
-    group = np.repeat(np.arange(len(starts)), _sizes(starts, len(values)))
     rows = np.where(known, np.arange(len(values))[:, None], np.nan)
-    taken = pd.DataFrame(rows).groupby(group).agg(how).to_numpy()
+    taken = {"first": np.fmin, "last": np.fmax}[how].reduceat(rows, starts)
     place = np.nan_to_num(taken).astype(np.int64)
 
     def pick(cells: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(taken), np.nan, np.take_along_axis(cells, place, axis=0))
 
     return pick(values), {name: pick(column) for name, column in beside.items()}
-
-
-def _sizes(starts: np.ndarray, n_rows: int) -> np.ndarray:
-    return np.diff(starts, append=n_rows)
 
 
 Duplicates = Literal["error", "mean", "sum", "first", "last"]
@@ -203,7 +199,7 @@ class Rows:
     def format_from(self, series: int, time: float) -> str:
         """Return a time, relative to the origin of a series if it has one, as absolute text."""
         if self.origin is None:
-            return self.times.axis.format(time)
+            return Times(np.array([time]), self.times.axis).format(0)
         return self.since_1970(np.array([time]), self.origin[[series]]).format(0)
 
     def since_1970(self, times: np.ndarray, origin: np.ndarray) -> Times:

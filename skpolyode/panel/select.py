@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, starmap
+from typing import Any
 
 import numpy as np
 
-from skpolyode.panel.cells import TimeAxis, Times
+from skpolyode.errors import Faults
+from skpolyode.panel.cells import join_times
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, offsets_from, series_index
@@ -84,20 +86,16 @@ def fill_values(
 
 
 def blank_panel(
-    n_series: int,
-    channel_names: Sequence[str],
-    *,
-    time_unit: str | None = None,
-    tz: str | None = None,
-    has_channel_names: bool = True,
-    **labels: object,
+    n_series: int, channel_names: Sequence[str], *, has_channel_names: bool, **labels: Any
 ) -> Panel:
-    """Panel without rows, with the unit of its times, ids and static rows."""
-    times = Times(np.empty(0), TimeAxis(time_unit, tz))
-    blank = Rows(times, np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64))
-    blank = build_rows(
-        "stream", lambda *_: blank, None, channel_names=channel_names, empty="keep", **labels
-    )
+    """Panel without rows, with the unit of its times and the static rows in `labels`."""
+    values, offsets = np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64)
+
+    def read(nothing: None, faults: Faults, time_unit: str | None) -> Rows:
+        return Rows(join_times([], time_unit), values, offsets)
+
+    labels |= {"channel_names": channel_names, "empty": "keep"}
+    blank = build_rows("stream", read, None, **labels)
     blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names)
     return Panel.from_rows(blank, checked=False)
 
@@ -107,25 +105,32 @@ def first_series(panel: Panel, n_rows: int = ENOUGH_ROWS) -> Panel:
     return panel[: int(np.searchsorted(np.cumsum(panel.lengths), n_rows)) + 1]
 
 
-def hide_cells(panel: Panel, hidden: np.ndarray) -> Panel:
-    """Panel in which the cells (n_obs, D) of a mask are not observed."""
+def hide_cells(panel: Panel, hidden: np.ndarray, **others: Any) -> Panel:
+    """Panel in which the cells (n_obs, D) of a mask are not observed; `others` are of `Rows`."""
     rows = panel.rows.with_cells(lambda cells: np.where(hidden, np.nan, cells))
-    return panel.from_rows(rows, checked=False)
+    return panel.from_rows(replace(rows, **others), checked=False)
 
 
-def keep_rows(panel: Panel, kept: np.ndarray) -> Panel:
-    """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any."""
-    return panel.from_rows(panel.rows.keep(kept), checked=False)
+def keep_rows(panel: Panel, kept: np.ndarray, **others: Any) -> Panel:
+    """Panel of the rows that a mask (n_obs,) keeps; a series may be left without any.
+
+    `others` are fields of `Rows`.
+    """
+    return panel.from_rows(replace(panel.rows.keep(kept), **others), checked=False)
 
 
 def at_times(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, values: np.ndarray | None = None
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, values: Any = None, **others: Any
 ) -> Panel:
-    """Panel of the same series with other rows, on the same clock; by default all values are 0."""
+    """Panel of the same series with other rows, on the same clock; by default all values are 0.
+
+    `others` are fields of `Rows`.
+    """
     if values is None:
         values = np.zeros((len(times), panel.n_channels))
     clock = panel.rows.times._replace(counts=times, ticks=None)
-    rows = replace(panel.rows, times=clock, values=values, offsets=offsets, beside={})
+    others = {"beside": {}} | others
+    rows = replace(panel.rows, times=clock, values=values, offsets=offsets, **others)
     return panel.from_rows(rows, checked=False)
 
 
@@ -199,8 +204,7 @@ def series_chunks(lengths: np.ndarray, n_rows: int) -> Iterator[slice]:
     """Slices of consecutive series, of these lengths, with about `n_rows` rows each."""
     chunk = (np.cumsum(lengths) - 1) // n_rows
     bounds = np.flatnonzero(np.diff(chunk, prepend=-1, append=-1))
-    for start, stop in pairwise(bounds):
-        yield slice(int(start), int(stop))
+    return starmap(slice, pairwise(bounds.tolist()))
 
 
 def context_starts(panel: Panel, rows: np.ndarray, reach: float) -> np.ndarray:

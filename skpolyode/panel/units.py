@@ -199,11 +199,11 @@ def _with_rest(panel: Panel, hidden: np.ndarray, name: str, why: str) -> Panel:
 
 
 # A code occurs at least _FEWEST times. Its distance from the median of all other values is more
-# than _JUMP times that of the nearest one on its side, and half the width of their central 90 %.
+# than _FARTHER times that of the nearest one on its side, and half the width of their central 90 %.
 # The others have at least _LEVELS levels, unlike classes and settings. No code was found in 350
 # channels of bundled and public sets, nor in 3300 simulated ones (counts, rain, heavy tails, sensor
 # limits, machines at rest). -999 in 5 % of cells was found in 253 of 272 channels that vary less.
-_FEWEST, _JUMP, _LEVELS = 3, 5.0, 10
+_FEWEST, _FARTHER, _LEVELS = 3, 5.0, 10
 
 
 def codes_of(values: np.ndarray) -> list[tuple[float, int]]:
@@ -227,7 +227,7 @@ def codes_of(values: np.ndarray) -> list[tuple[float, int]]:
                 break
             low, middle, high = np.quantile(others, [0.05, 0.5, 0.95])
             near = max(abs(float(end(others)) - middle), high / 2 - low / 2)
-            if not abs(code - middle) > _JUMP * near or len(np.unique(others)) < _LEVELS:
+            if not abs(code - middle) > _FARTHER * near or len(np.unique(others)) < _LEVELS:
                 break
             found.append((code, count))
             values = others

@@ -43,13 +43,9 @@ def one_line(panel: Any) -> str:
     if panel.n_observations:
         observed = 100 * np.mean(~np.isnan(panel.values))
         times = panel.rows.times
-        if panel.is_datetime:
-            ends = int(np.argmin(times.order)), int(np.argmax(times.order))
-            first, last = map(times.format, ends)
-            if first[:_MINUTE] != last[:_MINUTE]:
-                first, last = (_FRACTION.sub("", text) for text in (first, last))
-        else:
-            first, last = (times.axis.format(t, 6) for t in (panel.times.min(), panel.times.max()))
+        first, last = (times.format(int(k(times.order)), 6) for k in (np.argmin, np.argmax))
+        if panel.is_datetime and first[:_MINUTE] != last[:_MINUTE]:
+            first, last = (_FRACTION.sub("", text) for text in (first, last))
         counts += [f"{observed:.0f}% of cells observed", f"times {first} to {last}"]
     return f"{type(panel).__name__}({', '.join(counts)})"
 
@@ -72,10 +68,7 @@ def _summary(panel: Any, seen: np.ndarray, values: np.ndarray) -> dict[str, floa
         "cells": len(times),
         "share": float(seen.mean()) if len(seen) else np.nan,
         "per_series": float(np.median(per_series)) if len(per_series) else np.nan,
-        "mean": cells.mean(),
-        "std": cells.std(),
-        "min": cells.min(),
-        "max": cells.max(),
+        **cells.agg(["mean", "std", "min", "max"]),
         "median_gap": gaps.median(),
         "longest_gap": gaps.max(),
     }

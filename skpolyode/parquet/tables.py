@@ -491,9 +491,8 @@ def sample_dataset(
     """
     n_rows = int(check_scalar(n_rows, "n_rows", Integral, min_val=1))
     dataset, reading = open_source(source, id, time, channels, static, options)
-    with tqdm(
-        total=2 * dataset.count_rows(), disable=not verbose, unit="row", unit_scale=True
-    ) as bar:
+    total = 2 * dataset.count_rows()  # ids are read before
+    with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
         lengths = np.concatenate([counts for _, counts in _chunks(dataset, [id], id, bar)])
         order = check_random_state(random_state).permutation(len(lengths))
         n_drawn = 1 + np.searchsorted(np.cumsum(lengths[order]), n_rows)

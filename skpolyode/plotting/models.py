@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import check_share, check_shares
@@ -158,11 +159,9 @@ class TrainingDisplay:
         -------
         self
         """
-        epochs = np.array([entry.get("epoch") for entry in self.history])
-        errors, losses, rates = (
-            np.array([entry.get(name) for entry in self.history], dtype=float)  # None becomes NaN
-            for name in ("validation_error", "training_loss", "learning_rate")
-        )
+        columns = ["epoch", "validation_error", "training_loss", "learning_rate"]
+        table = pd.DataFrame(list(self.history), columns=columns, dtype=np.float64)  # None is NaN
+        epochs, errors, losses, rates = table.to_numpy().T
         is_new = ax is None
         if is_new:
             import matplotlib.pyplot as plt

@@ -20,7 +20,6 @@ from skpolyode.plotting.channels import (
     STYLES,
     as_columns,
     channel_axes,
-    channel_positions,
     columns_of,
     draw_columns,
     label_time,
@@ -594,10 +593,9 @@ class ForecastDisplay:
         for level, alpha in zip(levels, alphas, strict=True):
             lower, upper = (as_columns(end).T for end in intervals[level])
             style = _BAND | {"alpha": alpha, "label": f"{100 * level:g} % interval"}
+            style |= band_kw or {}
             self.bands_[level] = [
-                channel_ax.fill_between(
-                    *prepended(start, self.times, low, high), **style | (band_kw or {})
-                )
+                channel_ax.fill_between(*prepended(start, self.times, low, high), **style)
                 for channel_ax, start, low, high in zip(axes, starts, lower, upper, strict=True)
             ]
         label_time(axes, self.times, legend=ax is None)
@@ -876,16 +874,11 @@ class RiskDisplay:
         >>> plt.close(display.figure_)
         """
         require(estimator, "predict_proba_path", cls.__name__)
-        panel = observed_part(one_series(X, series))
-        path = estimator.predict_proba_path(panel)
-        chosen = channel_positions(channel, panel)
-        return cls(
-            panel.user_times(),
-            path.values,
-            values=panel.values[:, chosen],
-            classes=path.channel_names,
-            channel_names=[panel.channel_names[j] for j in chosen],
-        ).plot(ax)
+        panel, chosen, names = select_series(X, series, channel)
+        path = estimator.predict_proba_path(panel := observed_part(panel))
+        times, values = columns_of(panel, chosen)
+        labels = {"classes": path.channel_names, "channel_names": names}
+        return cls(times, path.values, values=values, **labels).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the display.

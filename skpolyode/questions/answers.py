@@ -66,10 +66,8 @@ def integrals(
         found[counts == 1] = flat
         return found
 
-    start, end = (
-        default if time is None else read(name, time)
-        for name, time, default in zip(("start", "end"), sides, (first, last), strict=True)
-    )
+    start = first if sides[0] is None else read("start", sides[0])
+    end = last if sides[1] is None else read("end", sides[1])
     _refuse(panel, start, start - end, start >= end, _EMPTY)
     _refuse(panel, start, first - start, start < first, _BEFORE)
     columns = ["value", "lower", "upper"][: 3 if hasattr(transformer, "sample_paths") else 1]
@@ -89,8 +87,7 @@ def _refuse(panel: Panel, start: np.ndarray, off: np.ndarray, wrong: np.ndarray,
     """Raise a ValueError for windows that are `wrong` (B,); `off` (B,) says by how much."""
     if wrong.any():
         k, count = int(np.argmax(wrong)), int(wrong.sum())
-        name = name_query(panel, k, start[k], off[k])
-        name = name.replace("times of", "start of the window of", 1)
+        name = name_query(panel, k, start[k], off[k], "start of the window")
         raise ValueError(f"{name} {why.format(count)}")
 
 

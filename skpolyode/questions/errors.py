@@ -152,9 +152,8 @@ class PathErrors:
                 variance[series[i], j] += self.shared * std * (std + 2 * before)
                 before += std
             gaps, owner = np.cumsum(anew) - 1, series[anew]
-            left, right = (
-                np.bincount(gaps, noise[:, j] * x) for x in (1 - after[:, j], after[:, j])
-            )
+            left = np.bincount(gaps, noise[:, j] * (1 - after[:, j]))
+            right = np.bincount(gaps, noise[:, j] * after[:, j])
             joint = np.where(owner[1:] == owner[:-1], 2 * right[:-1] * left[1:], 0.0)
             np.add.at(variance[:, j], owner[1:], joint)
         return np.sqrt(variance)

@@ -58,9 +58,8 @@ def check_arrays(owner: str, specs: Mapping[str, str], values: Mapping[str, Any]
                 _bind(where, axes, np.shape(part), sizes)
                 _check_values(where, words, np.asarray(part))
             elif (inner := SPECS.get(type(part))) is not None:
-                found = check_arrays(
-                    type(part).__name__, inner, {key: getattr(part, key) for key in inner}
-                )
+                held = {key: getattr(part, key) for key in inner}
+                found = check_arrays(type(part).__name__, inner, held)
                 _bind(where, axes, [found.get(axis, sizes.get(axis)) for axis in axes], sizes)
             elif axes and words:
                 raise ArrayError(f"{where} is of type {type(part).__name__}")

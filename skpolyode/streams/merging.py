@@ -55,10 +55,8 @@ def _have_equal_files(one: Any, two: Any) -> bool:
         return True
     encoders = Encoder(), Encoder()
     same = encoders[0].encode(one, "of") == encoders[1].encode(two, "of")
-    first, second = (
-        {name: np.asarray(x).tobytes() for name, x in file.arrays.items()} for file in encoders
-    )
-    return same and first == second
+    arrays = [{name: x.tobytes() for name, x in file.arrays.items()} for file in encoders]
+    return same and arrays[0] == arrays[1]
 
 
 def _merged(a: SeriesStream, b: SeriesStream) -> SeriesStream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SinglePolyODE
 from skpolyode.panel import Panel, series_index
+from skpolyode.panel.query import edge
 from skpolyode.panel.select import at_times
 from skpolyode.panel.units import Standardised
 from skpolyode.streams.stream import SeriesStream, Update
@@ -241,8 +242,8 @@ class ModelStream(SeriesStream):
             direction is not valid.
         """
         chosen, futures = self._futures(series, n_samples, random_state)
-        query = partial(self._asked, chosen, relative_to=relative_to)
-        last = read_until(futures.panel, until, lambda asked: query(asked)[1:])
+        clock = self._clock.take(chosen)
+        last = read_until(futures.panel, until, edge(relative_to, clock.start, clock.last))
         return futures.crossings(threshold, last, channel, direction, coverage)
 
     @available_if(_knows_std)
@@ -280,20 +281,18 @@ class ModelStream(SeriesStream):
             floor = floor.masked_fill(torch.from_numpy(unseen).to(floor.device), torch.nan)
             floor = floor * self._embedder.model.gain.noise.detach().square()
         # Since a unit before the first observation of the series, for a channel that was not seen.
-        age = (clock.elapsed[:, None] - np.where(unseen, -1.0, clock.seen_at))[:, None]
+        age = clock.elapsed[:, None] - np.where(unseen, -1.0, clock.seen_at)
         head, (scaler, unit) = self._embedder.scale, self._embedder.units
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        std = np.empty((len(flat), panel.n_channels))
-        for part, rows, ahead, asked in lead_batches(panel, flat, offsets, clock.last):
-            leads = age[part] + ahead[..., None] / unit  # (B, Q, D)
+        series, std = series_index(offsets), np.empty((len(flat), panel.n_channels))
+        leads = age[series] + ((flat - clock.last[series]) / unit)[:, None]
+        for part, rows, _, _ in lead_batches(panel, flat, offsets, clock.last):
+            at = torch.from_numpy(series[rows] - part.start)
             with torch.no_grad():
-                terms = head(z[part].float()).repeat_interleave(leads.shape[1], dim=0)
-                least = floor
-                if floor is not None:
-                    least = floor[part].to(terms.dtype).repeat_interleave(leads.shape[1], dim=0)
-                since = torch.from_numpy(leads).flatten(0, 1).to(terms.device)
-                found = roots(head.ahead(terms, since, least)).reshape(leads.shape)
-            std[rows] = scaler.inverse_std(found)[asked]
+                terms = head(z[part].float())[at]
+                since = torch.from_numpy(leads[rows]).to(terms.device)
+                least = None if floor is None else floor[part][at].to(terms.dtype)
+                std[rows] = scaler.inverse_std(roots(head.ahead(terms, since, least)))
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:
@@ -368,9 +367,8 @@ class ModelStream(SeriesStream):
         state = state | {_STATIC: parts[_STATIC]}
         if self._has_posterior:
             columns = data.channel_gap, data.seen, data.error, data.posterior
-            state[_POSTERIOR] = torch.where(
-                data.mask, model.gain.posterior_after(*columns), data.posterior
-            )
+            after = model.gain.posterior_after(*columns)
+            state[_POSTERIOR] = torch.where(data.mask, after, data.posterior)
         if self._embedder.stacking is not None:
             state |= self._known_after(parts, update)
         return state

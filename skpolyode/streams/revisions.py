@@ -15,6 +15,7 @@ from skpolyode.errors import FaultKind, ParameterError
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.rows import offsets_from
+from skpolyode.panel.select import keep_rows
 from skpolyode.streams.inputs import add_inputs, without_past
 from skpolyode.streams.rows import AS_WAS, new_rows
 
@@ -84,8 +85,7 @@ class History:
 
     def __init__(self, before: SeriesStream, keep: Any) -> None:
         self.before, self.keep = before, keep
-        nothing = np.empty((0, before._panel.n_channels))
-        self.nothing = Kept(np.empty(0), nothing, nothing)
+        self.nothing = Kept.of(before._panel, 0)  # a panel without rows
         self.rows: dict[int, Kept] = {}
 
     def of(self, series: int) -> Kept:
@@ -97,22 +97,17 @@ class History:
 
         The origin of its times is that of `panel`.
         """
-        before, old = self.before, {}
-        if (
-            before._panel.inputs is None
-            or before._panel.rows.origin is None is not panel.rows.origin
-        ):
+        before, was = self.before, self.before._panel
+        if was.inputs is None or was.rows.origin is None is not panel.rows.origin:
             before._panel = panel
         elif inputs is not None:
-            given = before._panel, before._embedder, inputs, before._clock.last
-            before._panel = add_inputs(*given)
-        for k, s in enumerate(rows.ids.tolist()):
-            joint = self.of(s).joined(Kept.of(rows, k))
-            first = max(len(joint.times) - self.keep, 0)
-            if not isinstance(self.keep, int):
-                first = int(np.searchsorted(joint.times, joint.times[-1] - self.keep))
-            old[s], self.rows[s] = joint.part(slice(first)), joint.part(slice(first, None))
-        before._write(before._followed(gathered(old, before._panel), before._panel))
+            before._panel = add_inputs(was, before._embedder, inputs, before._clock.last)
+        new = {s: self.of(s).joined(Kept.of(rows, k)) for k, s in enumerate(rows.ids.tolist())}
+        joint = gathered(new, before._panel)
+        late = late_rows(joint, self.keep)
+        latest = keep_rows(joint, late)
+        self.rows |= {s: Kept.of(latest, k) for k, s in enumerate(joint.ids.tolist())}
+        before._write(before._followed(keep_rows(joint, ~late), before._panel))
         before._panel = without_past(before._panel, before._clock.last)
 
     @classmethod
@@ -146,12 +141,19 @@ class History:
 def gathered(rows: dict[int, Kept], panel: Panel) -> Panel:
     """Panel of new rows, with the kept rows of all series that have any."""
     series = np.array([s for s in sorted(rows) if len(rows[s].times)], dtype=np.int64)
-    nothing = np.empty((0, panel.n_channels))
-    parts = [Kept(np.empty(0), nothing, nothing), *(rows[s] for s in series.tolist())]
+    parts = [Kept.of(panel, 0), *(rows[s] for s in series.tolist())]  # first: one without rows
     times, values, errors = map(np.concatenate, zip(*parts, strict=True))
     beside = {} if np.isnan(errors).all() else {"errors": errors}
     offsets = offsets_from([len(kept.times) for kept in parts[1:]])
     return new_rows(panel, series, times, values, offsets, **beside)
+
+
+def late_rows(panel: Panel, keep: int | float) -> np.ndarray:
+    """Mask (n_obs,) of the last rows of each series, `keep` of them or within this time."""
+    stop = np.repeat(panel.offsets[1:], panel.lengths)
+    if isinstance(keep, int):
+        return np.arange(len(stop)) >= stop - keep
+    return panel.times >= panel.times[stop - 1] - keep
 
 
 def read_keep(keep: Any, time_unit: str | None) -> int | float:

@@ -27,6 +27,7 @@ from skpolyode.panel.readers.kinds import as_pandas
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.readers.long import Table, group_rows
 from skpolyode.panel.rows import default_channel_names
+from skpolyode.panel.select import at_times
 from skpolyode.panel.selection import channel_order, refuse_reordered
 from skpolyode.panel.units import note_judged
 
@@ -46,20 +47,9 @@ def new_rows(
     **beside: np.ndarray,
 ) -> Panel:
     """Panel of new rows, on the clock of `panel`; its ids are positions of series in `panel`."""
-    origin = panel.rows.origin
-    rows = replace(
-        panel.rows,
-        times=panel.rows.times._replace(counts=times, ticks=None),
-        values=values,
-        offsets=offsets,
-        ids=series,
-        static=None,
-        inputs=None,
-        keeps_empty=True,
-        origin=None if origin is None else origin[series],
-        beside=beside,
-    )
-    return Panel.from_rows(rows, checked=False)
+    origin = None if panel.rows.origin is None else panel.rows.origin[series]
+    labels = {"ids": series, "static": None, "inputs": None, "keeps_empty": True, "origin": origin}
+    return at_times(panel, times, offsets, values, beside=beside, **labels)
 
 
 def read_rows(
@@ -94,12 +84,12 @@ def read_rows(
     _refuse_lengths("times", len(clock.counts), columns)
     chosen, codes = np.unique(_owners(series, len(columns[0]), panel.ids), return_inverse=True)
     faults = _faults(panel, chosen, also=AS_WAS)
-    table = Table(codes, panel.ids[chosen], clock)
-    rows = group_rows(table, columns, panel.channel_names, faults)
+    table = Table(codes, panel.ids[chosen], clock, faults)
+    rows = group_rows(table, columns, panel.channel_names)
     if errors is not None:
         known = _columns(errors, panel, one_row, "errors")
         _refuse_lengths("errors", len(known[0]), columns)
-        rows = rows.with_beside(errors=group_rows(table, known, panel.channel_names, faults).values)
+        rows = rows.with_beside(errors=group_rows(table, known, panel.channel_names).values)
     faults.raise_if_any()
     if scaler.limits is not None:
         judged, doubts = scaler.limits.judge(rows.values, rows.errors), _faults(panel, chosen)

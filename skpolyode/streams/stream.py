@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -23,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from skpolyode.embedders import Embedder
 from skpolyode.embedders.base import map_threads
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.models.contract import State
+from skpolyode.models.contract import State, select
 from skpolyode.panel import Panel
 from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.rows import offsets_from
@@ -38,7 +37,7 @@ from skpolyode.saving.codec import place, register
 from skpolyode.saving.objects import save
 from skpolyode.streams import panels  # noqa: F401 (registers panels and inputs)
 from skpolyode.streams.inputs import DrivenGap, add_inputs, without_past
-from skpolyode.streams.revisions import BEYOND, WRONG, History, Kept, gathered, read_keep
+from skpolyode.streams.revisions import BEYOND, WRONG, History, Kept, gathered, late_rows, read_keep
 from skpolyode.streams.rows import begun_at, check_new, read_rows, read_series
 
 
@@ -172,12 +171,9 @@ class SeriesStream:
         if keep is None:
             return stream
         seen = observed_part(panel)
-        stop = np.repeat(seen.offsets[1:], seen.lengths)
-        late = np.arange(len(stop)) >= stop - keep
-        if not isinstance(keep, int):
-            late = seen.times >= seen.times[stop - 1] - keep
-        early = replace(seen.rows.keep(~late), keeps_empty=True)
-        stream._history = History(cls.after(embedder, Panel.from_rows(early, checked=False)), keep)
+        late = late_rows(seen, keep)
+        early = keep_rows(seen, ~late, keeps_empty=True)
+        stream._history = History(cls.after(embedder, early), keep)
         latest = keep_rows(seen, late)
         filled = np.flatnonzero(latest.lengths).tolist()
         stream._history.rows = {s: Kept.of(latest, s) for s in filled}
@@ -358,7 +354,7 @@ class SeriesStream:
         """
         if not self._clock.count.any():
             return self.update(time, values, series, errors=errors)
-        return self._revise("insert", series, time, values, errors)
+        return self._revise("insert", (time, values, series, errors))
 
     def correct(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
         """Replace wrong observations, as if the right ones had arrived at first.
@@ -384,7 +380,7 @@ class SeriesStream:
             If a time is before what is kept, or there is no such observation. The stream is left as
             it was.
         """
-        return self._revise("correct", series, time, values, errors)
+        return self._revise("correct", (time, values, series, errors))
 
     def retract(self, series: Any, time: Any, channels: Any = None) -> Self:
         """Remove observations; the state becomes what it would have been without them.
@@ -416,18 +412,10 @@ class SeriesStream:
         n_rows = max(len(np.atleast_1d(x)) for x in (series, time))
         valid = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that pass checks
         cells = np.tile(valid, (n_rows, 1))
-        return self._revise("retract", series, time, cells, None, whole_rows=names is None)
+        return self._revise("retract", (time, cells, series), whole_rows=names is None)
 
-    def _revise(
-        self,
-        action: str,
-        series: Any,
-        time: Any,
-        values: Any,
-        errors: Any,
-        whole_rows: bool = False,
-    ) -> Self:
-        """Insert, correct or retract cells."""
+    def _revise(self, action: str, given: tuple[Any, ...], whole_rows: bool = False) -> Self:
+        """Insert, correct or retract cells, which are `given` as `read_rows` takes them."""
         history, panel, scaler = self._history, self._panel, self._embedder.units.scaler
         if history is None:
             raise ValueError(
@@ -436,30 +424,26 @@ class SeriesStream:
             )
         before, faults = history.before, Faults(action, panel.ids, panel.channel_names)
         forgotten, fault = np.full(self.n_series, -np.inf), WRONG[action]
-        rows = read_rows(panel, forgotten, scaler, time, values, series, errors)
+        rows = read_rows(panel, forgotten, scaler, *given)
         revised: dict[int, Kept] = {}
         for k, s in enumerate(rows.ids.tolist()):
             new = Kept.of(rows, k)
             revised[s], wrong = history.of(s).revised(new, action, whole_rows)
             beyond = new.times <= before._clock.last[s]
             for (kind, what), rows_of in ((BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
-
-                def line(
-                    row: int, s: int = s, new: Kept = new, what: str = what, wrong: Any = wrong
-                ) -> str:
+                for row in np.flatnonzero(rows_of):
                     moments = new.times[row], before._clock.last[s]
                     at, end = (panel.rows.format_from(s, moment) for moment in moments)
                     names = ", ".join(np.array(panel.channel_names)[wrong[row]])
-                    return f"{faults.series(s)}, time {at}: {what.format(end=end, channels=names)}"
-
-                faults.add_each(kind, np.flatnonzero(rows_of), line)
+                    found = what.format(end=end, channels=names)
+                    faults.add(kind, [f"{faults.series(s)}, time {at}: {found}"])
         faults.raise_if_any()
         rows = gathered(revised, panel)
         check_new(panel, scaler, rows, before._clock.last[rows.ids])
         followed, which = before._followed(rows, before._panel), np.array(list(revised))
         history.rows |= revised
         self._clock.put(which, before._clock.take(which))
-        self._put(self._parts, which, before._take(before._parts, which))
+        self._put(self._parts, which, select(before._parts, torch.from_numpy(which)))
         self._write(followed)
         self._panel = without_past(before._panel, self._clock.last)
         return self
@@ -557,7 +541,8 @@ class SeriesStream:
     @torch.inference_mode()
     def _follow(self, rows: Panel, panel: Panel) -> tuple[Panel, Clock, State]:
         """Clock and parts of one group after its new rows."""
-        clock, parts = self._clock.take(rows.ids), self._take(self._parts, rows.ids)
+        index = torch.tensor(rows.ids, device="cpu")
+        clock, parts = self._clock.take(rows.ids), select(self._parts, index)
         scaler, unit = self._embedder.units
         values, lengths = scaler.read(rows.values), rows.lengths
         for k in range(lengths.max()):  # rounds, with one row of each series that has so many
@@ -568,16 +553,14 @@ class SeriesStream:
             if rows.errors is not None:
                 beside["errors"] = rows.errors[now] / scaler.scale
             if self._embedder.inputs is not None:
-                labels = panel[rows.ids[which]]
-                beside["driven_gap"] = DrivenGap.of(
-                    self._embedder, labels, before.last, before.elapsed, times
-                )
+                gap = panel[rows.ids[which]], before.last, before.elapsed, times
+                beside["driven_gap"] = DrivenGap.of(self._embedder, *gap)
             moved, update = before.move(times, values[now], unit, **beside)
             if is_all:
                 clock, parts = moved, self._take_in(parts, update)
                 continue
             clock.put(which, moved)
-            self._put(parts, which, self._take_in(self._take(parts, which), update))
+            self._put(parts, which, self._take_in(select(parts, torch.from_numpy(which)), update))
         return rows, clock, parts
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -644,12 +627,6 @@ class SeriesStream:
             self._history.before._embedder = self._embedder
             self._history.before._place(device)
         return self
-
-    @staticmethod
-    def _take(parts: State, series: np.ndarray) -> State:
-        """Copy of the state of the series at given positions."""
-        index = torch.tensor(series, device="cpu")
-        return {n: part.index_select(0, index.to(part.device)) for n, part in parts.items()}
 
     @staticmethod
     def _put(parts: State, series: np.ndarray, new: State) -> None:

@@ -78,6 +78,10 @@ def test_a_further_column_follows_its_cells(change):
             [pd.Series(x, index=t) for t, x in SERIES],
             errors=[pd.Series(e, index=t) for e, (t, _) in zip(ERRORS, SERIES, strict=True)],
         ),
+        lambda: Panel.from_series(dict(zip("ab", SERIES, strict=True)), errors=ERRORS),
+        lambda: Panel.from_series(
+            dict(zip("ab", SERIES, strict=True)), errors=dict(zip("ba", ERRORS[::-1], strict=True))
+        ),
         lambda: Panel.from_array(
             np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan]])[..., None],
             errors=np.array([[0.1, 0.2, np.nan], [0.0, 0.5, np.nan]]),
@@ -92,10 +96,27 @@ def test_a_further_column_follows_its_cells(change):
             error="x0_error",
         )[[1, 0]],
     ],
-    ids=["series", "flat", "frames", "padded", "long", "one observation a row"],
+    ids=["series", "flat", "frames", "dict", "dicts", "padded", "long", "one observation a row"],
 )
 def test_every_way_of_building_reads_them(build):
     assert cells(build()) == [0.1, 0.2, None, 0.0, 0.5]
+
+
+@pytest.mark.parametrize("in_dict", [False, True])
+def test_columns_of_frames_in_a_dict_are_matched_by_name(in_dict):
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]}, index=[0.0, 1.0])
+    error = pd.DataFrame({"y": [0.3, 0.4], "x": [0.1, 0.2]}, index=[0.0, 1.0])
+    tables = [error, 2 * error]
+    given = dict(zip("ba", tables[::-1], strict=True)) if in_dict else tables
+    panel = Panel.from_frames({"a": frame, "b": frame}, errors=given)
+    expected = np.array([[0.1, 0.3], [0.2, 0.4]])
+    np.testing.assert_array_equal(panel.errors, np.vstack([expected, 2 * expected]))
+
+
+@pytest.mark.parametrize("series", [SERIES, dict(zip("ab", SERIES, strict=True))])
+def test_errors_in_a_dict_need_series_with_the_same_keys(series):
+    with pytest.raises(ValueError, match="series must be in a dict with the same keys"):
+        Panel.from_series(series, errors=dict(zip("ac", ERRORS, strict=True)))
 
 
 def test_a_panel_without_errors_has_none():

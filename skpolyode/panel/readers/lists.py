@@ -238,10 +238,8 @@ def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) 
     return np.concatenate(parts)
 
 
-def with_errors(
-    reader: Callable[..., Rows], errors: Any, *, by_series: bool = False
-) -> Callable[..., Rows]:
-    """Extend a reader of rows to add their errors, if there are any."""
+def with_errors(reader: Callable[..., Rows], errors: Any) -> Callable[..., Rows]:
+    """Extend a reader of a list of series to add their errors, if there are any."""
     if errors is None:
         return reader
 
@@ -250,16 +248,24 @@ def with_errors(
         rows = reader(data, faults, time_unit)
         if rows.unreadable:  # later checks report it
             return rows
-        if by_series:
-            names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
-            aligned = list(errors)
-            if len(aligned) == len(rows.lengths):  # else `read_errors` raises
-                aligned = list(map(like_values, aligned, data, names))
-        else:
-            aligned = like_values(errors, data[1], faults.name)
-        return rows.with_beside(errors=read_errors(aligned, rows, faults.name, by_series=by_series))
+        names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
+        aligned = list(_by_key(errors, data) if isinstance(errors, Mapping) else errors)
+        data = list(data.values()) if isinstance(data, Mapping) else data
+        if len(aligned) == len(rows.lengths):  # else `read_errors` raises
+            aligned = list(map(like_values, aligned, data, names))
+        return rows.with_beside(errors=read_errors(aligned, rows, faults.name, by_series=True))
 
     return read
+
+
+def _by_key(errors: Mapping[Any, Any], data: Any) -> Iterable[Any]:
+    """Errors in the order of the series, which are in a dict, too."""
+    if not isinstance(data, Mapping) or errors.keys() != data.keys():
+        raise ValueError(
+            "errors are in a dict, so the series must be in a dict with the same keys; give both "
+            "with the ids as keys, or a list of errors in the order of the series."
+        )
+    return (errors[key] for key in data)
 
 
 def like_values(errors: Any, values: Any, name: str) -> Any:
@@ -288,7 +294,7 @@ def like_values(errors: Any, values: Any, name: str) -> Any:
 
 
 def rows_from_flat(
-    data: tuple[object, object, object], faults: Faults, time_unit: str | None
+    data: tuple[Any, ...], faults: Faults, time_unit: str | None, errors: object = None
 ) -> Rows:
     """Read flat times, values and offsets."""
     block, (array, bad), bounds = read_times(data[0]), read_values(data[1]), np.asarray(data[2])
@@ -306,7 +312,10 @@ def rows_from_flat(
     values = np.array(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
     rows = Rows(join_times([block], time_unit), values, bounds.astype(np.int64))
     note_bad_cells(bad, rows, faults)
-    return rows
+    if errors is None:
+        return rows
+    aligned = like_values(errors, data[1], faults.name)
+    return rows.with_beside(errors=read_errors(aligned, rows, faults.name))
 
 
 def rows_from_array(

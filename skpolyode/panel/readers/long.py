@@ -46,11 +46,15 @@ class Table:
     codes: np.ndarray
     ids: np.ndarray
     times: Times
+    faults: Faults
+    # Of single observations: how those of equal time are merged, and numbers that mean "missing".
+    duplicates: Duplicates = "error"
+    missing: Sequence[float] = ()
 
-    def where(self, row: int, faults: Faults, channel: str = "") -> str:
+    def where(self, row: int, channel: str = "") -> str:
         """Name the series, the channel and the time of a row."""
-        time = self.times.axis.format(self.times.counts[row])
-        return f"{faults.series(self.codes[row])}{channel}, time {time}"
+        time = self.times._replace(ticks=None).format(row)
+        return f"{self.faults.series(self.codes[row])}{channel}, time {time}"
 
 
 def rows_from_long(
@@ -65,8 +69,7 @@ def rows_from_long(
     value: str | None = None,
     error: str | Mapping[str, str] | None = None,
     static: object = None,
-    duplicates: Duplicates = "error",
-    missing: Sequence[float] = (),
+    **merging: Any,
 ) -> Rows:
     """Read a table with a column of ids and a column of times; see `Panel.from_long`."""
     if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
@@ -97,17 +100,17 @@ def rows_from_long(
     used += error_columns(error)
     names = value_columns(faults.name, df.columns, used, values)
     require_series(len(df), faults.name)
-    table = read_table(column_of(df, id), column_of(df, time), faults, time_unit)
+    table = read_table(column_of(df, id), column_of(df, time), faults, time_unit, **merging)
     if channel is not None:
-        rows = _pivot_columns(df, table, channel, value, error, faults, duplicates, missing)
+        rows = _pivot_columns(df, table, channel, value, error)
     else:
-        rows = group_rows(table, [column_of(df, name) for name in names], names, faults)
+        rows = group_rows(table, [column_of(df, name) for name in names], names)
         if error is not None:
             known, nothing = _errors_by_channel(error, names), np.full(len(df), np.nan)
             columns = [column_of(df, known[name]) if name in known else nothing for name in names]
-            rows = rows.with_beside(errors=group_rows(table, columns, names, faults).values)
+            rows = rows.with_beside(errors=group_rows(table, columns, names).values)
     if static_columns:
-        static = _constant_columns(df, table, static_columns, faults)
+        static = _constant_columns(df, table, static_columns)
     return replace(rows, static=static)
 
 
@@ -119,7 +122,9 @@ def rows_from_nothing(
     return Rows(join_times([], time_unit), np.empty((0, len(names))), np.zeros(1, int), None, names)
 
 
-def read_table(ids: object, times: object, faults: Faults, time_unit: str | None) -> Table:
+def read_table(
+    ids: object, times: object, faults: Faults, time_unit: str | None, **merging: Any
+) -> Table:
     """Number the series in the order in which they first occur."""
     codes, uniques = pd.factorize(ids)
     missing = np.flatnonzero(codes < 0)
@@ -137,16 +142,14 @@ def read_table(ids: object, times: object, faults: Faults, time_unit: str | None
         name = getattr(times, "name", None)
         where = "" if name is None else f"column {name!r}: "
         raise TypeError(f"{faults.name}: {where}{error}") from error
-    return Table(codes, labels, join_times([block], time_unit))
+    return Table(codes, labels, join_times([block], time_unit), faults, **merging)
 
 
-def group_rows(
-    table: Table, columns: Sequence[object], names: Sequence[str], faults: Faults
-) -> Rows:
+def group_rows(table: Table, columns: Sequence[object], names: Sequence[str]) -> Rows:
     """Group rows that hold all channels by series."""
     values = np.empty((len(table.codes), len(columns)))
     for index, (column, name) in enumerate(zip(columns, names, strict=True)):
-        values[:, index] = _numbers(column, name, table, faults)
+        values[:, index] = _numbers(column, name, table)
     times = table.times
     offsets = offsets_from(np.bincount(table.codes, minlength=len(table.ids)))
     if np.any(table.codes[1:] < table.codes[:-1]):
@@ -156,14 +159,7 @@ def group_rows(
 
 
 def pivot(
-    table: Table,
-    channels: np.ndarray,
-    cells: np.ndarray,
-    names: Sequence[str],
-    faults: Faults,
-    duplicates: Duplicates,
-    missing: Sequence[float],
-    errors: np.ndarray | None = None,
+    table: Table, channels: np.ndarray, cells: np.ndarray, names: list[str], **beside: np.ndarray
 ) -> Rows:
     """Pivot single observations: one row for each series and time, sorted by time."""
     order = stable_order(channels)
@@ -171,7 +167,7 @@ def pivot(
     order = order[stable_order(table.codes[order])]
     codes, times, channels = table.codes[order], table.times.order[order], channels[order]
     cells = cells[order]
-    cells[is_missing(cells, missing)] = np.nan  # before cells of equal time are merged
+    cells[is_missing(cells, table.missing)] = np.nan  # before cells of equal time are merged
     new_row = np.ones(len(codes), dtype=bool)
     new_row[1:] = (codes[1:] != codes[:-1]) | (times[1:] != times[:-1])
     new_cell = new_row.copy()
@@ -179,14 +175,15 @@ def pivot(
 
     def line(k: int) -> str:
         name = plain_repr(names[channels[k]])
-        return f"{table.where(order[k], faults)}: channel {name} occurs again"
+        return f"{table.where(order[k])}: channel {name} occurs again"
 
-    if duplicates == "error":
-        faults.add_each(DUPLICATE, np.flatnonzero(~new_cell), line)
-    how = "first" if duplicates == "error" else duplicates
+    how = table.duplicates
+    if how == "error":
+        table.faults.add_each(DUPLICATE, np.flatnonzero(~new_cell), line)
+        how = "first"
     starts = np.flatnonzero(new_cell)
-    beside = {} if errors is None else {"errors": errors[order][:, None]}
-    found, merged = reduce_groups(cells[:, None], beside, starts, how)
+    columns = {name: column[order][:, None] for name, column in beside.items()}
+    found, merged = reduce_groups(cells[:, None], columns, starts, how)
     place = (np.cumsum(new_row) - 1)[starts], channels[starts]
 
     def table_of(column: np.ndarray) -> np.ndarray:
@@ -200,34 +197,25 @@ def pivot(
     return rows.with_beside(**{name: table_of(column) for name, column in merged.items()})
 
 
-def _pivot_columns(
-    df: Any,
-    table: Table,
-    channel: str,
-    value: str,
-    error: Any,
-    faults: Faults,
-    duplicates: Duplicates,
-    missing: Sequence[float],
-) -> Rows:
+def _pivot_columns(df: Any, table: Table, channel: str, value: str, error: Any) -> Rows:
     channels, names = pd.factorize(column_of(df, channel))
     unnamed = np.flatnonzero(channels < 0)
     if len(unnamed):
         raise ValueError(
-            f"{faults.name}: {table.where(unnamed[0], faults)}: the column {channel!r} is empty "
+            f"{table.faults.name}: {table.where(unnamed[0])}: the column {channel!r} is empty "
             f"there, and in {len(unnamed)} row(s) in all; drop these rows."
         )
-    cells = _numbers(column_of(df, value), value, table, faults)
+    cells = _numbers(column_of(df, value), value, table)
     numbered = range(len(names))
     try:
         order = sorted(numbered, key=lambda k: names[k])
     except TypeError:  # names of several types cannot be compared
         order = sorted(numbered, key=lambda k: str(names[k]))
-    place, labels, errors = np.argsort(order), [names[k] for k in order], None
+    place, labels, beside = np.argsort(order), [names[k] for k in order], {}
     if error is not None:
         name = _errors_by_channel(error, [value])[value]
-        errors = _numbers(column_of(df, name), name, table, faults)
-    return pivot(table, place[channels], cells, labels, faults, duplicates, missing, errors)
+        beside["errors"] = _numbers(column_of(df, name), name, table)
+    return pivot(table, place[channels], cells, labels, **beside)
 
 
 def error_columns(error: str | Mapping[str, str] | None) -> list[str]:
@@ -266,22 +254,22 @@ def _errors_by_channel(error: str | Mapping[str, str], names: Sequence[str]) -> 
     return known
 
 
-def _numbers(column: object, name: str, table: Table, faults: Faults) -> np.ndarray:
+def _numbers(column: object, name: str, table: Table) -> np.ndarray:
     array, bad = read_values(column)
     if text := text_columns(bad, array.size):
-        faults.add(TEXT, [f"column {name!r} holds text, such as {text[0].content!r}"])
+        table.faults.add(TEXT, [f"column {name!r} holds text, such as {text[0].content!r}"])
         return np.zeros(array.size)
 
     def line(cell: BadCell) -> str:
-        where = table.where(cell.position, faults, f", channel {name!r}")
+        where = table.where(cell.position, f", channel {name!r}")
         return f"{where}: not a number, {cell}"
 
-    faults.add_each(NOT_NUMERIC, bad, line)
+    table.faults.add_each(NOT_NUMERIC, bad, line)
     return array.astype(np.float64)
 
 
-def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Faults) -> pd.DataFrame:
-    row = np.empty(len(table.ids), dtype=np.int64)
+def _constant_columns(df: Any, table: Table, names: Sequence[str]) -> pd.DataFrame:
+    faults, row = table.faults, np.empty(len(table.ids), dtype=np.int64)
     row[table.codes] = np.arange(len(table.codes))  # any row of each series
     columns = {}
     for name in names:
@@ -300,14 +288,7 @@ def _constant_columns(df: Any, table: Table, names: Sequence[str], faults: Fault
     return pd.DataFrame(columns, index=pd.Index(table.ids, tupleize_cols=False))
 
 
-def rows_from_sktime(
-    X: object,
-    faults: Faults,
-    time_unit: str | None,
-    *,
-    duplicates: Duplicates = "error",
-    missing: Sequence[float] = (),
-) -> Rows:
+def rows_from_sktime(X: object, faults: Faults, time_unit: str | None, **merging: Any) -> Rows:
     """Read any of the containers; see `Panel.from_sktime`."""
     if isinstance(X, list | tuple):
         return rows_from_frames(X, faults, time_unit)
@@ -320,7 +301,7 @@ def rows_from_sktime(
             ids, times = X.index.droplevel(-1), X.index.get_level_values(-1)
             columns = [X.iloc[:, index] for index in range(X.shape[1])]
             table = read_table(ids, times, faults, time_unit)
-            return group_rows(table, columns, list(X.columns), faults)
+            return group_rows(table, columns, list(X.columns))
     if not isinstance(X, pd.DataFrame) or not is_nested(X):
         raise TypeError(
             f'{faults.name} must be one of sktime\'s "nested_univ", "pd-multiindex", "df-list" or '
@@ -341,9 +322,10 @@ def rows_from_sktime(
         blocks.append((read_times(index), values))
     counts = [len(values) for _, values in blocks]
     codes, channels = np.divmod(series_index(offsets_from(counts)), X.shape[1])
-    table = Table(codes, labels, join_times([block for block, _ in blocks], time_unit))
+    times = join_times([block for block, _ in blocks], time_unit)
+    table = Table(codes, labels, times, faults, **merging)
     values = np.concatenate([values for _, values in blocks], dtype=np.float64)
-    return pivot(table, channels, values, list(X.columns), faults, duplicates, missing)
+    return pivot(table, channels, values, list(X.columns))
 
 
 def refuse_swapped_levels(index: pd.MultiIndex, name: str) -> None:
