@@ -122,7 +122,7 @@ class TrainingDisplay:
         >>> model = PolyODETransformer(n_coefficients=4, max_epochs=3, random_state=0).fit(series)
         >>> display = TrainingDisplay.from_estimator(model)
         >>> display.error_line_.get_xdata().tolist()
-        [0, 1, 2, 3]
+        [0.0, 1.0, 2.0, 3.0]
         >>> plt.close(display.figure_)
         """
         if hasattr(estimator, "max_epochs"):
