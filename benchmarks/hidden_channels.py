@@ -29,45 +29,54 @@ from benchmarks.real.part import Scores, kept, shown
 from benchmarks.real.sets import Fold
 from benchmarks.rows_ahead import first_fold
 from benchmarks.units import Units
-from skpolyode import PanelImputer, PolyODETransformer
+from skpolyode import Panel, PanelImputer, PolyODETransformer
 
 SETS = ["storms", "eicu", "pbcseq", "dietox", "Produc", "Cigar", "gapminder", "french_fries"]
 ROWS = ["mean", "path", "PanelImputer", "boosting", "iterative"]
 
 
 def measure(_: str, fold: Fold, rows: list[str]) -> dict[str, Scores]:
-    train, test, units = fold.train, fold.test, Units.of(fold.train)
-    x, x_test = ((part.values - units.mean) / units.scale for part in (train, test))
-    imputers, seconds = {}, {}
+    train, units, imputers, seconds = fold.train, Units.of(fold.train), {}, {}
     for row, refine in (("PanelImputer", "auto"), ("path", False)):
         start = time.process_time()
         transformer = PolyODETransformer(random_state=0)
         imputers[row] = PanelImputer(transformer, refine=refine).fit(train)
         seconds[row] = time.process_time() - start
+    x = units.standardised(train).values
     iterative, errors = IterativeImputer(random_state=0).fit(x), {row: [] for row in rows}
     for j in range(train.n_channels):
-        known, known_test = ~np.isnan(x[:, j]), ~np.isnan(x_test[:, j])
-        others, others_test = (np.delete(part, j, axis=1) for part in (x, x_test))
+        test, truth = hide_channel(units.standardised(fold.test), j)
+        panel, others = (
+            test.like(test.times, test.values * units.scale + units.mean, test.offsets),
+            np.delete(x, j, axis=1),
+        )
+        known = ~np.isnan(x[:, j])
         boosting = HistGradientBoostingRegressor(random_state=0).fit(others[known], x[known, j])
-        hidden = test.values.copy()
-        hidden[:, j] = np.nan
-        holed = (hidden - units.mean) / units.scale
-        panel = test.like(test.times, hidden, test.offsets)
         found = {
-            "mean": np.zeros(len(x_test)),
-            "boosting": boosting.predict(others_test),
-            "iterative": iterative.transform(holed)[:, j],
+            "mean": np.zeros(len(truth)),
+            "boosting": boosting.predict(np.delete(test.values, j, axis=1)),
+            "iterative": iterative.transform(test.values)[:, j],
         }
         for row, imputer in imputers.items():
             filled = imputer.transform(panel).values[:, j]
             found[row] = (filled - units.mean[j]) / units.scale[j]
         for row in rows:
-            errors[row].append((found[row] - x_test[:, j])[known_test] ** 2)
+            missed = found[row] - truth
+            errors[row].append(missed[~np.isnan(missed)] ** 2)
     return {
         row: {"error": float(np.sqrt(np.mean(np.concatenate(errors[row]))))}
         | ({"CPU s": seconds[row]} if row in seconds else {})
         for row in rows
     }
+
+
+def hide_channel(panel: Panel, channel: int) -> tuple[Panel, np.ndarray]:
+    """Series that observe another channel, without this one, and what was hidden."""
+    values = panel.values.copy()
+    values[:, channel] = np.nan
+    kept = np.logical_or.reduceat(~np.isnan(values).all(axis=1), panel.offsets[:-1])
+    hidden = panel.like(panel.times, values, panel.offsets)[kept]
+    return hidden, panel[kept].values[:, channel]
 
 
 def table(found: pd.DataFrame) -> Iterator[str]:

@@ -28,6 +28,8 @@ from skpolyode.panel.select import (
 from skpolyode.saving.codec import saved
 
 _ENOUGH = 2000  # hidden rows; folds beyond that are left out
+# Stands for the time to the first observation of a channel that has none.
+_NEVER = np.sqrt(np.finfo(np.float64).max)
 
 
 Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -44,7 +46,8 @@ def on_path(
 
     The predictors `signs` know the whole series. The `distance` from the observations of a channel
     is half the harmonic mean of the times since the last one and to the next one. The variance of
-    a random walk in between is proportional to it.
+    a random walk in between is proportional to it. From the first row of a series to the first
+    observation of a channel, the time `until` that counts, or a very long one if there is none.
 
     Parameters
     ----------
@@ -66,9 +69,11 @@ def on_path(
     asked = PathQuery.of(panel, times, offsets)
     since, until = asked.leads(1.0)
     since = np.where(asked.before < 0, np.inf, since)
+    first = np.minimum(first_seen(panel)[series] - times[:, None], _NEVER)
     with np.errstate(divide="ignore"):
         distance = 1 / (1 / since + 1 / until)
     early = times < asked.times  # before the first row; hidden rows are later
+    first[(first <= 0) | early[:, None]] = np.nan
     distance = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, distance)
     if model.filters:  # the path need not pass through observations
         distance = np.maximum(distance, np.finfo(np.float64).tiny)
@@ -76,8 +81,15 @@ def on_path(
         deviation = path_std(model, panel, times, offsets) / scaler.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
-    at_row = times == asked.seen.times[asked.row]
-    return {"signs": signs, "distance": distance, "expected": expected, "at_row": at_row}
+        expected = np.where(np.isnan(first), expected, 1.0)
+    found = {"signs": signs, "distance": distance, "until": first, "expected": expected}
+    return found | {"at_row": times == asked.seen.times[asked.row]}
+
+
+def first_seen(panel: Panel) -> np.ndarray:
+    """Times (n_series, D) of the first observations of channels, infinite without any."""
+    seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
+    return np.minimum.reduceat(seen_at, panel.offsets[:-1])
 
 
 class Answers(NamedTuple):
@@ -87,6 +99,7 @@ class Answers(NamedTuple):
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
     signs: np.ndarray  # (Q, D, S): predictors of the error size
     distance: np.ndarray  # (Q, D): of a point of the path to observations; NaN elsewhere
+    until: np.ndarray  # (Q, D): of such a point to the channel's first observation; else NaN
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     at_row: np.ndarray  # bool (Q,): whether it is a point of the path at an observed row
     floor: np.ndarray  # (Q, D): lower limit of quantiles, in the user's units; see `CellLimits`
@@ -99,7 +112,8 @@ class Answers(NamedTuple):
         blank, ones = np.full(shape, np.nan), np.ones(shape)
         signs, at_row = np.zeros((*shape, N_SIGNS)), np.zeros(n_times, dtype=bool)
         ends = np.full(shape, -np.inf), np.full(shape, np.inf)
-        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, at_row, *ends)
+        unknown = blank.copy(), blank.copy()
+        return cls(blank, np.full(shape, np.inf), signs, *unknown, ones, at_row, *ends)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write the given columns at positions (m,)."""
@@ -123,10 +137,13 @@ class Answers(NamedTuple):
         if bridged.any() and paths.between is not None:
             on_paths = paths.half_widths(self.distance, level, self.signs, self.at_row)
             widths = np.where(bridged, on_paths, widths)
+        if paths.beginnings is not None:
+            early = paths.beginnings.half_widths(self.until, level, self.signs)
+            widths = np.where(np.isnan(self.until), widths, early)
         return self.expected * np.where(self.distance == 0, 0.0, widths)
 
 
-@saved(between="D", at_rows="D")
+@saved(between="D", at_rows="D", beginnings="D")
 @dataclass(frozen=True, eq=False)
 class PathCalibration:
     """Half widths of intervals around paths, by the `distance` from observations.
@@ -141,11 +158,16 @@ class PathCalibration:
         for a single channel.
     in_deviations : bool, default=False
         Whether errors are in standard deviations that the model has learned.
+    beginnings : Calibration or None, default=None
+        From the first row of a series to the first observation of a channel, by the time between;
+        from the errors of channels whose first observations, or all, are hidden. None as `at_rows`,
+        or with too few.
     """
 
     between: Calibration | None
     at_rows: Calibration | None
     in_deviations: bool = False
+    beginnings: Calibration | None = None
 
     def half_widths(
         self, distance: np.ndarray, level: float, signs: np.ndarray, at_row: np.ndarray
@@ -205,10 +227,44 @@ def calibrate_paths(
     may_hide, (n_rows, n_channels) = inner[:, None] & ~np.isnan(panel.values), panel.values.shape
     stretch, each = _stretches(panel, rng), rng.randint(N_FOLDS, size=(n_rows, n_channels))
     stretches = rng.randint(N_FOLDS, size=(stretch.max() + 1, 1))[stretch]
-    between, at_rows = _calibrated(model, panel, may_hide, stretches), None
+    folds = min(N_FOLDS, -(-_ENOUGH * N_FOLDS // max(int(may_hide.any(axis=1).sum()), 1)))
+    copies = _copies(panel, folds)
+    between = _calibrated(model, panel, copies, _by_fold(may_hide, stretches, folds))
+    at_rows = beginnings = None
     if between is not None and n_channels > 1:
-        at_rows = _calibrated(model, panel, may_hide, each)
-    return PathCalibration(between, at_rows, model.scale is not None)
+        hidden = _by_fold(may_hide, each, folds)  # each row keeps a value
+        hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
+        at_rows = _calibrated(model, panel, copies, hidden)
+        copies = _copies(panel, min(N_FOLDS, -(-_ENOUGH // n_rows)))
+        beginnings = _calibrated(model, panel, copies, _beginnings(copies, rng), "until")
+    return PathCalibration(between, at_rows, model.scale is not None, beginnings)
+
+
+def _copies(panel: Panel, n: int) -> Panel:
+    """The series, `n` times, which go through a model together."""
+    whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
+    return take(panel, *(np.tile(x, n) for x in whole))
+
+
+def _by_fold(may_hide: np.ndarray, fold: np.ndarray, n: int) -> np.ndarray:
+    """Values (n P, D) of `n` copies to hide: those of fold k in copy k, where `may_hide` (P, D)."""
+    return np.concatenate([may_hide & (fold == k) for k in range(n)])
+
+
+def _beginnings(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
+    """Values (P, D) to hide: the first ones, in half of the series all, of a random channel.
+
+    Each series keeps an observation.
+    """
+    seen, series = ~np.isnan(panel.values), series_of_rows(panel)
+    counts = np.add.reduceat(seen, panel.offsets[:-1], axis=0, dtype=np.int64)
+    lots = np.where(counts > 0, rng.random_sample(counts.shape), -1.0)
+    drawn = np.arange(panel.n_channels) == lots.argmax(axis=1)[:, None]
+    share = np.minimum(2 * rng.random_sample((panel.n_series, 1)), 1.0)
+    most = counts - (counts == counts.sum(axis=1, keepdims=True))
+    n_hidden = np.where(drawn, np.ceil(share * most), 0)
+    before = np.cumsum(seen, axis=0) - seen
+    return seen & (before - before[panel.offsets[:-1]][series] < n_hidden[series])
 
 
 def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
@@ -236,32 +292,19 @@ def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
 
 
 def _calibrated(
-    model: ModelEmbedder,
-    panel: Panel,
-    may_hide: np.ndarray,
-    fold: np.ndarray,
+    model: ModelEmbedder, panel: Panel, copies: Panel, hidden: np.ndarray, lead: str = "distance"
 ) -> Calibration | None:
-    """Hide values by `fold`, of rows (P, 1) or cells (P, D), where `may_hide` (P, D); calibrate."""
-    # The series are copied for each fold, and all copies go through the model together.
-    n_rows = max(int(may_hide.any(axis=1).sum()), 1)
-    n_folds = min(N_FOLDS, -(-_ENOUGH * N_FOLDS // n_rows))
-    whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
-    copies = take(panel, *(np.tile(x, n_folds) for x in whole))
-    hidden = np.concatenate([may_hide & (fold == k) for k in range(n_folds)])
-    if fold.shape[1] > 1:  # each row keeps a value
-        hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
-    known = hide_cells(copies, hidden)
-    asked = hidden.any(axis=1)
+    """Hide values (P, D) of copies of a panel, and calibrate by their `lead`; None if too few."""
+    known, asked = hide_cells(copies, hidden), hidden.any(axis=1)
     times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
     query, scaler = (observed_part(known), times, offsets), model.units.scaler
     found = on_path(model, *query, model.scale is not None)
     actual = scaler.read(np.where(hidden, copies.values, np.nan)[asked])
-    distance, expected = found["distance"], found["expected"]
-    if np.isfinite(distance * actual).sum() < SETTINGS.fewest:  # hidden observations
+    if np.isfinite(found[lead] * actual).sum() < SETTINGS.fewest:  # hidden observations
         return None
     series = series_of_rows(copies)[asked] % panel.n_series
-    wrong = (actual - scaler.transform(model.path_values(*query))) / expected
-    return Calibration.learn(distance, wrong, series, times, found["signs"])
+    wrong = (actual - scaler.transform(model.path_values(*query))) / found["expected"]
+    return Calibration.learn(found[lead], wrong, series, times, found["signs"])
 
 
 def answers_at(
@@ -317,15 +360,17 @@ def answers_at(
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
         answers.put(is_between, **on_path(model, *query, paths.in_deviations))
+        if paths.beginnings is None:
+            answers.until[:] = np.nan
         if with_values:
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
-    beside = np.flatnonzero(is_between & np.isnan(answers.distance).any(axis=1))
-    if len(beside):  # before the first or after the last observation of a channel
+    is_beside = np.isnan(answers.distance) & np.isnan(answers.until)
+    beside = np.flatnonzero(is_between & is_beside.any(axis=1))
+    if len(beside):  # after the last observation of a channel
         expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])
         answers.signs[beside, :, EXPECTED] = np.log(expected)
         unit = 1.0 if structural is None else expected
-        is_beside = np.isnan(answers.distance[beside])
-        answers.put(beside, expected=np.where(is_beside, unit, answers.expected[beside]))
+        answers.put(beside, expected=np.where(is_beside[beside], unit, answers.expected[beside]))
     return answers
 
 
@@ -377,9 +422,7 @@ def _leads(
     """
     leads = time_since_seen(panel, before, times)
     if early.any():
-        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
-        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
-        leads[early] = first[series[early]] - times[early, None]
+        leads[early] = first_seen(panel)[series[early]] - times[early, None]
     return leads
 
 

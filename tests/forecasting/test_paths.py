@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -269,6 +270,45 @@ def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
     for level in (0.2, 0.9):
         asked = np.ones((1, 1)), level, np.zeros((1, 1, N_SIGNS)), np.zeros(1, dtype=bool)
         np.testing.assert_allclose(found.half_widths(*asked), 1.0, rtol=1e-6)
+
+
+def buoys(n_series: int, seed: int) -> np.ndarray:
+    """Two channels that swing together, (series, time, channel)."""
+    phase = np.random.default_rng(seed).uniform(0, 2 * np.pi, (n_series, 1))
+    angle = np.arange(18.0) / 2 + phase
+    return np.stack([np.sin(angle), np.cos(angle)], axis=2)
+
+
+def test_channels_that_start_late_or_never_have_the_errors_of_such():
+    """Errors between observations are much smaller."""
+    model, truth = small(validation_fraction=0.4).fit(buoys(100, 0)), buoys(40, 1)
+    paths = model.embedder_.path_calibration.learned
+    for n_hidden in (9, 15, 18):
+        known, covered = truth.copy(), []
+        known[:, :n_hidden, 1] = np.nan
+        for beginnings in (paths.beginnings, None):
+            own = replace(paths, beginnings=beginnings)
+            model.embedder_ = replace(model.embedder_, path_calibration=own)
+            ends = model.interpolate_interval(Panel.from_array(known), coverage=0.9)
+            lower, upper = (end.values.reshape(truth.shape) for end in ends)
+            covered.append(((lower <= truth) & (truth <= upper))[:, :n_hidden, 1].mean())
+        assert covered[0] > 0.65 > 0.3 > covered[1]
+
+
+def test_hidden_beginnings_leave_each_series_an_observation():
+    rng = np.random.RandomState(0)
+    which = rng.randint(3, size=(40, 6))  # both channels, or one of them
+    which[:3] = 1  # series of a single channel
+    values = np.where(np.stack([which == 2, which == 1], axis=2), np.nan, 1.0)
+    hidden = module._beginnings(Panel.from_array(values), rng).reshape(values.shape)
+    seen = ~np.isnan(values)
+    assert (hidden.any(axis=1).sum(axis=1) == 1).all()  # one channel of each series
+    assert (seen & ~hidden).any(axis=(1, 2)).all()
+    later = np.maximum.accumulate(seen & ~hidden, axis=1)  # none is hidden after one that is not
+    assert not (hidden & later).any()
+    assert not (hidden & ~seen).any()
+    whole = (hidden == seen).all(axis=1).any(axis=1)
+    assert 0.3 < whole.mean() < 0.8
 
 
 @both
