@@ -130,6 +130,7 @@ TABLES = {
         quick="--quick --only vowels --out {folder}",
         needs_data=True,
     ),
+    "hidden_channels": Table("hidden_channels", quick="--only french_fries", needs_data=True),
     "rows_ahead": Table("rows_ahead", quick="--only ChickWeight", needs_data=True),
     "physiome": Table(
         "physiome",

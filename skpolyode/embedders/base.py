@@ -34,8 +34,8 @@ CHUNK_ROWS = 32_000  # per chunk of a thread: bounds memory
 CHUNK_TIMES = 4096  # per chunk, each with a state or coefficients: bounds memory
 _GRID_POINTS = 101  # over a whole window
 _BEFORE_END = (
-    "its last observation ({} such times). Times are moments, not steps: "
-    'relative_to="end" counts them from there. reconstruct reads the past.'
+    'its last observation ({} such times). relative_to="end" counts times from there, from 0 on. '
+    "interpolate and reconstruct read the past."
 )
 
 

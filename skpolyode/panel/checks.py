@@ -36,6 +36,11 @@ DUPLICATE = FaultKind(
     'pass duplicates="mean", "first" or "last" to {maker} to merge rows of equal time, or "sum" to '
     "add up amounts such as doses",
 )
+SET_BACK = FaultKind(
+    "times without a time zone that go back by up to an hour",
+    "if clocks were set back there, give the times of each series their zone before, with pandas "
+    'tz_localize(zone, ambiguous="infer"); if not, ' + UNSORTED.remedy,
+)
 REPEATED_HOUR = FaultKind(
     "duplicate times without a time zone",
     "if clocks were set back there, give times their zone before, with "
@@ -200,11 +205,15 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         before = f"times must increase, but the time before it is {rows.format(row - 1)}"
         return f"{_where(rows, faults, row)}: {before}"
 
-    faults.add_each(SWAPPED if swapped else UNSORTED, back, line)
+    unit, tz = rows.times.axis.unit, rows.times.axis.tz
+    is_local, kind = unit and not tz, SWAPPED if swapped else UNSORTED
+    if is_local and (np.diff(counts)[back - 1] >= -MICROSECONDS["h"] / MICROSECONDS[unit]).all():
+        kind = SET_BACK
+    faults.add_each(kind, back, line)
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    kind = REPEATED_HOUR if rows.times.axis.unit and not rows.times.axis.tz else DUPLICATE
+    kind = REPEATED_HOUR if is_local else DUPLICATE
     _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
     rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
     _note_rows(TOO_LATE, same & late, rule, rows, faults)
@@ -371,10 +380,12 @@ def fit_static(
                 f"{type(static)}."
             )
         table = pd.DataFrame(array)
-    if len(table) != len(ids):
-        faults.add(STATIC, [f"{len(table)} static rows for {len(ids)} series"])
-        return None
     index = pd.Index(ids, tupleize_cols=False)
+    if len(table) != len(ids):
+        absent = index.difference(table.index, sort=False) if table is static and has_ids else []
+        whose = f", none for {', '.join(map(str, absent[:3]))}" if len(absent) else ""
+        faults.add(STATIC, [f"{len(table)} static rows for {len(ids)} series{whose}"])
+        return None
     known = table.index.isin(index)
     is_counted = table is not static or not has_ids
     if not is_counted and known.all() and table.index.is_unique and index.is_unique:

@@ -255,8 +255,8 @@ def moments(times: Any, tz: Any, name: str, remedy: str = "") -> pd.DatetimeInde
     local = index.tz_localize(tz, ambiguous="NaT", nonexistent="NaT")
     if (unclear := local.isna() & ~index.isna()).any():
         raise ValueError(
-            f"{name}: {index[unclear][0]} is no moment or two in {tz}, where clocks are "
-            "changed: give all times with their UTC offset, such as '+01:00'."
+            f"{name}: {index[unclear][0]} does not exist or occurs twice in {tz}, because clocks "
+            "change: give all times with their UTC offset, such as '+01:00'."
         )
     return local
 
@@ -301,6 +301,8 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
     if block.kind == "number" and not panel.is_datetime:
         return
     if block.kind != "datetime" or not panel.is_datetime:
+        if pd.isna(block.data).all():
+            raise ValueError(f"{name} must not be missing (NaN, NaT).")
         wanted = "datetimes" if panel.is_datetime else "numbers"
         remedy = "" if block.kind == "datetime" else remedy
         if block.kind == "number":
@@ -312,8 +314,10 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
             )
         raise TypeError(f"{name} must be {wanted}, as {like}, got {block.kind}s{remedy}.")
     if (block.tz is None) != (panel.tz is None):
-        zone, other = (f"the time zone {tz}" if tz else "none" for tz in (panel.tz, block.tz))
+        zone, other = (
+            f"the time zone {tz}" if tz else "no time zone" for tz in (panel.tz, block.tz)
+        )
         raise TypeError(
-            f"{name} must have a time zone exactly if the series have; the series have {zone}, "
-            f"times have {other}; use tz_localize."
+            f"{name}: the series have {zone}, the times {other}: give both the same with "
+            "tz_localize."
         )

@@ -206,9 +206,9 @@ class Rows:
         """Convert times that count from their origins (n_obs,) to those of the user."""
         _, axis, _, per_unit = self.times
         ticks = times * per_unit
-        whole = np.rint(ticks)
+        whole = np.where(np.isfinite(ticks), np.rint(ticks), np.nan)
         rounded = np.maximum(_NEAR_TICK, 4e-16 * np.abs(ticks))
-        exact = np.isfinite(ticks) & (np.abs(ticks - whole) <= rounded)
+        exact = np.abs(ticks - whole) <= rounded
         exact &= (np.abs(ticks) < _MOST_TICKS) & (np.abs(origin + ticks) < _MOST_TICKS)
         absolute = origin + np.where(exact, whole, 0.0).astype(np.int64)
         counts = np.where(exact, absolute / per_unit, origin / per_unit + times)

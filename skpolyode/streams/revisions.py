@@ -38,7 +38,8 @@ _THERE = (
     FaultKind("values that are known already", f"replace them by correct{AS_WAS}"),
     "it has a value at this time",
 )
-WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOT_THERE}
+_NOTHING = FaultKind(_NOT_THERE[0].title, f"leave them out{AS_WAS}"), _NOT_THERE[1]
+WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOTHING}
 
 
 class Kept(NamedTuple):

@@ -186,6 +186,8 @@ def _columns(values: Any, panel: Panel, one_row: bool, name: str) -> list[Any]:
     """Cells of each channel; frames, Series and dicts are matched by name."""
     wanted, named = panel.channel_names, panel.has_channel_names
     if isinstance(values, Mapping):  # channels that it leaves out were not observed
+        if named and (unknown := [key for key in values if key not in wanted]):
+            raise ValueError(f"{name}: there is no channel {unknown[0]!r}, only {list(wanted)}.")
         row = {**dict.fromkeys(wanted if named else (), np.nan), **values}
         values = pd.DataFrame([row] if one_row else row)
     elif isinstance(values, pd.Series) and one_row and len(wanted) > 1:

@@ -435,6 +435,8 @@ class SeriesStream:
                     moments = new.times[row], before._clock.last[s]
                     at, end = (panel.rows.format_from(s, moment) for moment in moments)
                     names = ", ".join(np.array(panel.channel_names)[wrong[row]])
+                    is_row = new.times[row] in history.of(s).times
+                    what = what if is_row or kind is BEYOND[0] else "there is no row at that time"
                     found = what.format(end=end, channels=names)
                     faults.add(kind, [f"{faults.series(s)}, time {at}: {found}"])
         faults.raise_if_any()

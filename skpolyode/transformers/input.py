@@ -258,6 +258,8 @@ def _panel_of_series(estimator: Any, X: Any, reset: bool, name: str) -> Panel:
         due = (estimator.n_channels_in_,)
         if all(isinstance(x, np.ndarray) and x.shape[1:] == due for x in X):
             X = [(np.arange(len(x)), x) for x in X]  # channels, as in `fit`, do not come first
+    if not reset and isinstance(X, Panel):
+        X = _aligned(estimator, X, name)  # before rows without the channels of `fit` are refused
     panel = as_panel(X, name=name)
     if not isinstance(X, Panel):
         return panel

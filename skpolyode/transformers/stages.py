@@ -507,10 +507,10 @@ class LearnWaves(Stage):
         np.add.at(gained, series_index(offsets), error**2 - (error - shares * step) ** 2)
         se = np.sqrt((gained**2).sum(axis=0))
         shares = np.where(gained.sum(axis=0) > self.n_standard_errors * se, shares, 0.0)
-        outcome = "paths lean on no waves"
+        outcome = "paths use no waves"
         if shares.any():
             state.embedder = replace(embedder, waves=shares)
-            outcome = "paths lean on waves of their own"
+            outcome = "paths also use waves of each series"
         state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
 
 

@@ -297,3 +297,22 @@ def test_what_is_no_list_is_named(make):
         TypeError, match=r"(series|frames) must be a list of series, got <class 'int'>"
     ):
         make(3)
+
+
+def test_local_times_that_go_back_where_clocks_do_are_not_just_unsorted():
+    """To sort them would mix both hours."""
+    local = pd.date_range("2026-10-25 00:20", periods=4, freq="25min", tz="UTC")
+    times = local.tz_convert("Europe/Berlin").tz_localize(None)
+    frame = pd.DataFrame({"x": np.arange(4.0), "y": 0.0}, index=times)
+    with pytest.raises(ValueError, match=r"clocks were set back there.*tz_localize\(zone, amb"):
+        Panel.from_frames([frame])
+    days = pd.date_range("2026-10-24", periods=4)[::-1]
+    with pytest.raises(ValueError, match=r"times out of order \(3\): pass sort=True"):
+        Panel.from_frames([frame.set_axis(days)])
+
+
+def test_series_without_static_covariates_are_named():
+    table = pd.DataFrame({"id": ["a", "b", "c"], "t": 0.0, "x": 1.0})
+    static = pd.DataFrame({"age": [50, 60]}, index=["a", "c"])
+    with pytest.raises(ValueError, match="2 static rows for 3 series, none for b"):
+        Panel.from_long(table, id="id", time="t", static=static)

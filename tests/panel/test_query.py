@@ -137,9 +137,9 @@ def test_words_are_no_moments(word):
     [
         (
             "2024-10-27 02:30",
-            "2024-10-27 02:30:00 is no moment or two in Europe/Berlin.*'[+]01:00'",
+            "2024-10-27 02:30:00 does not exist or occurs twice in Europe/Berlin.*'[+]01:00'",
         ),
-        (["2024-01-01", "2024-03-31 02:30"], "2024-03-31 02:30:00 is no moment or two"),
+        (["2024-01-01", "2024-03-31 02:30"], "2024-03-31 02:30:00 does not exist or occurs twice"),
         ("90min", "times: text must be dates .* got '90min'; .*relative_to=\"end\""),
         (["01/02/2024"], "times: text must be dates and times such as '2026-01-02 05:00'"),
         (["2024-01-02", "2024-01-02T05:00+01:00"], "all or none with a UTC offset"),
@@ -204,6 +204,12 @@ def test_there_are_two_ends():
         query_times(PLAIN, [1.0], relative_to="last")
 
 
+@pytest.mark.parametrize("times", [[pd.NaT], [[np.nan]] * PLAIN.n_series])
+def test_missing_times_are_called_missing(times):
+    with pytest.raises(ValueError, match=r"times.* must not be missing \(NaN, NaT\)"):
+        query_times(DATED, times)
+
+
 def test_timedeltas_are_told_where_they_are_read():
     with pytest.raises(TypeError, match='durations, pass relative_to="end" or "start"'):
         query_times(DATED, pd.Timedelta("1h"))
@@ -222,10 +228,14 @@ def test_timedeltas_are_told_where_they_are_read():
         (
             ZONED,
             DAYS,
-            "the series have the time zone Europe/Berlin, times have none; use tz_localize",
+            "the series have the time zone Europe/Berlin, the times no time zone: give both",
         ),
-        (DATED, DAYS.tz_localize("UTC"), "series have none, times have the time zone UTC"),
-        (DATED, "2024-01-01T00:00+01:00", "series have none, times have the time zone UTC.01:00"),
+        (DATED, DAYS.tz_localize("UTC"), "series have no time zone, the times the time zone UTC"),
+        (
+            DATED,
+            "2024-01-01T00:00+01:00",
+            "no time zone, the times the time zone UTC.01:00",
+        ),
         (PLAIN, "2024-01-01", "the times of the series are numbers: give numbers, got .2024-01-01"),
     ],
 )

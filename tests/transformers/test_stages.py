@@ -228,7 +228,7 @@ def test_waves_are_looked_at_after_any_training(hardly_trained):
     assert hardly_trained.embedder_.waves > 0.8
     assert hardly_trained.fit_report_["waves"].figures["channels"] == 1
     few = small(max_epochs=1).fit([([0.0, 1.0], [0.0, 1.0]), ([0.0], [1.0])])
-    assert few.fit_report_["waves"].outcome == "paths lean on no waves"
+    assert few.fit_report_["waves"].outcome == "paths use no waves"
 
 
 def test_leaning_paths_fill_gaps_better_and_are_saved(hardly_trained, tmp_path):
