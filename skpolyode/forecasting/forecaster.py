@@ -14,22 +14,20 @@ from sktime.forecasting.base import BaseForecaster
 from skpolyode.ensemble.paths import Answers
 from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import naming_owner
-from skpolyode.forecasting.foreign import (
-    check_countable,
-    in_zone_of_fit,
-    is_foreign,
-    undone_by_errors,
-    warn_of_exogenous,
-    with_levels,
-)
 from skpolyode.forecasting.frames import (
     Query,
     channel_places,
+    check_countable,
     extended,
+    in_zone_of,
+    is_foreign,
     read_context,
     read_horizon,
     read_index,
     spelled_horizon,
+    undone_by_errors,
+    warn_of_exogenous,
+    with_levels,
 )
 from skpolyode.forecasting.panels import FITTED, PanelForecaster
 from skpolyode.panel import Panel, as_panel
@@ -38,6 +36,7 @@ from skpolyode.saving.sktime import SafeFiles
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.neural import NeuralTransformer
 
+_N_LEVELS = 50  # quantiles that a variance is computed from
 _N_SAMPLES = 200  # of a distribution of skpro
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
@@ -163,7 +162,6 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         "X-y-must-have-same-index": False,
     }
 
-    _check_X_y = in_zone_of_fit(BaseForecaster._check_X_y)  # noqa: N815 (a name of sktime)
     update = undone_by_errors(BaseForecaster.update)
     update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
     predict_interval = with_levels(BaseForecaster.predict_interval, "coverage")
@@ -302,6 +300,13 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
             self._retrain(self._context.panel, self.update_epochs)
         return self
 
+    def _check_X_y(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:  # noqa: N802 (sktime's)
+        """Check X and y, and convert their times to the time zones of `fit`."""
+        X, y = super()._check_X_y(*args, **kwargs)
+        if not self.is_fitted:
+            return X, y
+        return in_zone_of(self._context.X, X), in_zone_of(self._context.y, y)
+
     def _check_fh(self, fh: Any, pred_int: bool = False) -> Any:
         return super()._check_fh(spelled_horizon(fh, self.cutoff), pred_int)
 
@@ -327,7 +332,10 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
                 "covariances between times are not estimated: use predict_var(cov=False)."
             )
         query = read_horizon(self._context, fh)
-        variances = self._variance(self._answer(query, X))
+        answers, levels = self._answer(query, X), (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
+        # The mean square of half widths over levels.
+        squares = np.mean([self._half_widths(answers, level) ** 2 for level in levels], axis=0)
+        variances = squares * self.transformer_.scaler_.scale**2
         return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
 
     def _predict_proba(self, fh: Any, X: Any = None, marginal: bool = True) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -25,8 +25,7 @@ from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.ensemble.paths import Answers, PathCalibration, answers_at, late_paths
 from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.errors import check_share
-from skpolyode.futures.continued import Ahead
-from skpolyode.futures.sampling import SamplesFutures
+from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.panel import Panel, as_panel, offsets_from, query_times
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.rows import default_channel_names
@@ -56,19 +55,11 @@ FITTED = (
 """Attributes that training sets."""
 
 _MOMENT = 1e-6  # typical gaps after the last row, which itself has an in-sample forecast
-_N_LEVELS = 50  # quantiles that a variance is computed from
 
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Lengths of the windows that training cuts long series into."""
-
-    rows_a_coefficient: int = 4  # of a window, for each coefficient of the memory
-    n_coefficients: int = 32  # assumed for a model without coefficients
-    shortest_window: int = 16  # rows
-
-
-_SETTINGS = TrainingSettings()
+# Lengths of the windows that training cuts long series into.
+_ROWS_A_COEFFICIENT = 4  # for each coefficient of the memory
+_N_COEFFICIENTS = 32  # assumed for a model without coefficients
+_SHORTEST_WINDOW = 16  # rows
 
 
 class Calibrate(Stage):
@@ -132,11 +123,10 @@ def _train(
     then: Sequence[Stage] = (),
 ) -> None:
     """Fit a transformer; cut long series into windows, and run the stages `then`, not stacking."""
-    n_coefficients = getattr(transformer, "n_coefficients", _SETTINGS.n_coefficients)
-    length = _SETTINGS.rows_a_coefficient * n_coefficients
+    length = _ROWS_A_COEFFICIENT * getattr(transformer, "n_coefficients", _N_COEFFICIENTS)
     if panel.n_series < FEWEST_TO_SPLIT:
         # Short windows, so that several can be held out: training stops by their errors.
-        length = min(length, max(_SETTINGS.shortest_window, panel.n_observations // 8))
+        length = min(length, max(_SHORTEST_WINDOW, panel.n_observations // 8))
     options = {"skip": ["stacking"], "then": then, "limits": limits}
     transformer.fit_stages(panel, window_rows=length, **options)
 
@@ -400,12 +390,6 @@ class PanelForecaster(SamplesFutures, BaseForecaster):
         widths = self._half_widths(answers, abs(2 * alpha - 1))
         ends = answers.values + np.sign(alpha - 0.5) * widths
         return np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
-
-    def _variance(self, answers: Answers) -> np.ndarray:
-        """Variance (Q, D): the mean square of half widths over levels, in the units of the data."""
-        levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
-        square = np.mean([self._half_widths(answers, level) ** 2 for level in levels], axis=0)
-        return square * self.transformer_.scaler_.scale**2
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals at a level, in standard deviations."""

@@ -225,7 +225,6 @@ class PolyODETransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
         "window": DURATION,
