@@ -70,15 +70,15 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_771,
-    "code lines of the core": 11_906,
+    "code lines of the package": 20_639,
+    "code lines of the core": 11_835,
     "tuned constants": 252,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
-    "own classes of PolyODEForecaster": 4,
+    "own classes of PolyODEForecaster": 3,
     "files entered by fit": 45,
     "files entered by transform": 25,
-    "files entered by first forecast": 38,
+    "files entered by first forecast": 37,
     "files entered by forecast": 33,
 }
 

@@ -159,8 +159,7 @@ def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> t
     held = np.flatnonzero(split.held_out)
     if len(held) < fewest:
         return split, split
-    labels = held if groups is None else np.unique(groups[held], return_inverse=True)[1]
-    order = np.unique(labels, return_inverse=True)[1]
+    order = np.unique(held if groups is None else groups[held], return_inverse=True)[1]
     judges, stops = held[order % 2 == 1], held[order % 2 == 0]
     if not len(judges):  # all in one group
         return split, split

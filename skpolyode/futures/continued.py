@@ -28,18 +28,11 @@ _MOST_TIMES = 50_000  # per call of the forecast, to bound memory
 _MOST_VALUES = 200_000  # of paths sampled at once, to bound memory
 _FURTHEST = 20.0  # largest distance of a line from the mean, in standard deviations
 
-
-@dataclass(frozen=True)
-class GridSettings:
-    """The times at which paths are evaluated."""
-
-    finest: float = 2.0  # points per typical gap
-    most_even: int = 4000  # evenly spaced points, at most
-    growth: int = 400  # later points over which the step grows e-fold
-    nearest: tuple[float, ...] = (4.0**-4, 4.0**-3, 4.0**-2, 4.0**-1)  # steps: errors grow fast
-
-
-SETTINGS = GridSettings()
+# The times at which paths are evaluated for crossings.
+_FINEST = 2.0  # points per typical gap
+_MOST_EVEN = 4000  # evenly spaced points, at most
+_GROWTH = 400  # later points over which the step grows e-fold
+_NEAREST = (4.0**-4, 4.0**-3, 4.0**-2, 4.0**-1)  # first steps: errors grow fast there
 
 
 class Ahead(NamedTuple):
@@ -297,13 +290,13 @@ def grid_leads(horizon: float, gap: float, reach: float) -> np.ndarray:
     They begin a grid that is the same for all horizons: two points per typical gap up to a time
     `reach`, as far as errors are known, then ever fewer.
     """
-    step = gap / SETTINGS.finest
-    n_even = int(min(np.ceil(reach / step), SETTINGS.most_even))
+    step = gap / _FINEST
+    n_even = int(min(np.ceil(reach / step), _MOST_EVEN))
     n_needed = int(min(horizon / step, n_even)) + 1
-    even, growth = step * np.arange(n_needed + 1), SETTINGS.growth
-    n_later = np.ceil(growth * np.log1p(max(horizon / step - n_even, 0.0) / growth)) + 1
-    later = step * (n_even + growth * np.expm1(np.arange(1, n_later + 1) / growth))
-    near = step * np.array(SETTINGS.nearest)
+    even = step * np.arange(n_needed + 1)
+    n_later = np.ceil(_GROWTH * np.log1p(max(horizon / step - n_even, 0.0) / _GROWTH)) + 1
+    later = step * (n_even + _GROWTH * np.expm1(np.arange(1, n_later + 1) / _GROWTH))
+    near = step * np.array(_NEAREST)
     grid = np.concatenate([even[:1], near, even[1 : n_even + 1], later])
     return grid[: np.searchsorted(grid, horizon) + 1]
 

@@ -189,9 +189,11 @@ class PolyODE(SequenceModel):
 
     def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
         """State after the observations of some rows: bridge, then reset."""
-        z, known = state["z"], (data.seen[rows], data.channel_gap[rows], data.elapsed[rows])
-        rise, memories = self.rise(z[:, self.signals], data, rows), self.memories.items()
-        moved = {name: state[name] + memory.take_in(rise, *known) for name, memory in memories}
+        z, memories = state["z"], self.memories
+        moved = {
+            name: state[name] + self.corrected(memory, z[:, self.signals], data, rows)
+            for name, memory in memories.items()
+        }
         return {"z": self.reset(z, moved["c"], data, rows)} | moved
 
     def steer(self, state: State, data: Packed, rows: torch.Tensor) -> State:
@@ -382,6 +384,13 @@ class PolyODE(SequenceModel):
                 constant = memory.constant(end)
                 moved[name] = torch.where(early[:, None, None], constant, moved[name])
         return moved
+
+    def corrected(
+        self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
+    ) -> torch.Tensor:
+        """Coefficients that observations add to a memory which followed `signal` (n, D)."""
+        known = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
+        return memory.take_in(self.rise(signal, data, rows), *known)
 
     def rise(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
         """By how much (n, D) observations move a signal (n, D); 0 where there is none."""

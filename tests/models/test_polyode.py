@@ -170,8 +170,7 @@ def test_a_second_memory_follows_the_same_path_and_leaves_no_trace():
     for step in steps:
         rows = step.rows
         data = pack(*flat)
-        rise = model.rise(step.before["z"][:, model.signals], data, rows)
-        again = other.take_in(rise, data.seen[rows], data.channel_gap[rows], data.elapsed[rows])
+        again = model.corrected(other, step.before["z"][:, model.signals], data, rows)
         torch.testing.assert_close(step.before["history"] + again, step.state["history"])
 
 
