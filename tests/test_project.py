@@ -70,15 +70,15 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_816,
-    "code lines of the core": 11_923,
+    "code lines of the package": 20_684,
+    "code lines of the core": 11_852,
     "tuned constants": 252,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
-    "own classes of PolyODEForecaster": 4,
-    "files entered by fit": 45,
+    "own classes of PolyODEForecaster": 3,
+    "files entered by fit": 46,
     "files entered by transform": 25,
-    "files entered by first forecast": 38,
+    "files entered by first forecast": 37,
     "files entered by forecast": 33,
 }
 
@@ -150,7 +150,7 @@ def test_files_and_bodies_have_limits() -> None:
     assert not long, "a file has up to 400 lines of code: docstrings are free"
     long = {name: n for file in files for name, n in file.bodies.items() if n > 40}
     assert not long, "bodies have up to 40 lines of code"
-    assert len(files) > 150
+    assert len(files) > 100
 
 
 def test_version_is_the_newest_in_the_changelog() -> None:

@@ -11,16 +11,15 @@ if TYPE_CHECKING:
     from skpolyode.embedders.base import MemoryReadout as MemoryReadout
     from skpolyode.embedders.direct import LeastSquaresEmbedder as LeastSquaresEmbedder
     from skpolyode.embedders.direct import PathEmbedder as PathEmbedder
+    from skpolyode.embedders.direct import SummaryEmbedder as SummaryEmbedder
     from skpolyode.embedders.model import ModelEmbedder as ModelEmbedder
-    from skpolyode.embedders.summary import SummaryEmbedder as SummaryEmbedder
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
             "base": ["Embedder", "MemoryReadout"],
-            "direct": ["LeastSquaresEmbedder", "PathEmbedder"],
+            "direct": ["LeastSquaresEmbedder", "PathEmbedder", "SummaryEmbedder"],
             "model": ["ModelEmbedder"],
-            "summary": ["SummaryEmbedder"],
         },
     )
     __all__ += ["ChannelScaler", "Units"]

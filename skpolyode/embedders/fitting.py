@@ -52,20 +52,11 @@ class Split(NamedTuple):
         return type(self)(self.panel[series], self.held_out[series])
 
 
-def split_series(
-    panel: Panel,
-    fraction: float | None,
-    random_state: np.random.RandomState,
-    longest: int,
-    groups: np.ndarray | None,
-    validation: Panel | None,
-) -> Split:
-    """Split for `fit`: hold out the series `validation`, or those that `hold_out` draws.
+def with_validation(panel: Panel, validation: Panel, groups: np.ndarray | None) -> Split:
+    """Series that train, and those of a panel `validation` that only validate.
 
-    All rows of both panels hold an observation.
+    All rows of both panels hold an observation. A ValueError if there are `groups`, too.
     """
-    if validation is None:
-        return hold_out(panel, fraction, random_state, longest, groups)
     if groups is not None:
         raise ValueError(
             "groups says which series are held out together, but nothing is held out with "
@@ -168,8 +159,7 @@ def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> t
     held = np.flatnonzero(split.held_out)
     if len(held) < fewest:
         return split, split
-    labels = held if groups is None else np.unique(groups[held], return_inverse=True)[1]
-    order = np.unique(labels, return_inverse=True)[1]
+    order = np.unique(held if groups is None else groups[held], return_inverse=True)[1]
     judges, stops = held[order % 2 == 1], held[order % 2 == 0]
     if not len(judges):  # all in one group
         return split, split

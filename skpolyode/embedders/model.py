@@ -401,8 +401,16 @@ class ModelEmbedder(Embedder):
         return smoother.path_values(self, panel, times, offsets)
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-        """One-step errors (n_obs, D), in the user's units and in expected standard deviations."""
-        return smoother.residuals(self, panel)
+        """One-step errors (n_obs, D), in the user's units and in expected standard deviations.
+
+        NaN where there is no observation, and in the first row of a series. For a model without a
+        variance, the expected deviations are those of the channels.
+        """
+        scaler, expected = self.units.scaler, smoother.follow(self, panel)
+        error = scaler.transform(panel.values) - expected.mean
+        error[panel.offsets[:-1]] = np.nan
+        scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
+        return error * scaler.scale, error / scale
 
     def mean_errors(self, panel: Panel) -> np.ndarray:
         """Mean squared ratio (B, 1) of errors to expected ones, by series; 0 without forecasts."""
@@ -521,19 +529,20 @@ class ModelEmbedder(Embedder):
             Further forecasts to combine, such as "structural" ones.
         """
         run = self.runs_from(panel, origins, times, counts)
-        known, elapsed = self.known_from(panel, origins, times, counts)
-        driven = self.responses(panel, elapsed, series_of_rows(panel)[np.repeat(origins, counts)])
+        before = np.repeat(origins, counts)
+        known, elapsed = self.known_from(panel, before, times)
+        driven = self.responses(panel, elapsed, series_of_rows(panel)[before])
         stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
         return self.units.scaler.at_mean(stacked), self.stacking.expected_errors(known, elapsed)
 
     def known_from(
-        self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
+        self, panel: Panel, before: np.ndarray, times: np.ndarray
     ) -> tuple[Known, np.ndarray]:
-        """State of the combiner at the origin of each time (Q,), and the elapsed times."""
-        rows, origin = self.standardised(panel), np.repeat(np.arange(len(origins)), counts)
+        """State of the combiner after the row `before` (Q,) each time (Q,), and elapsed times."""
+        rows, (origins, origin) = self.standardised(panel), np.unique(before, return_inverse=True)
         known = take_known(self.stacking.known_at(rows, origins), origin)
-        since = (times - panel.times[origins][origin]) / self.units.time_scale
-        return known, rows.times[origins][origin] + since
+        since = (times - panel.times[before]) / self.units.time_scale
+        return known, rows.times[before] + since
 
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray

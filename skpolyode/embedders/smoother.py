@@ -90,19 +90,6 @@ def path_of(
     return signal if filtered is not None else asked.keep_observed(signal)
 
 
-def residuals(embedder: ModelEmbedder, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    """One-step errors (n_obs, D), in the user's units and in expected standard deviations.
-
-    NaN where there is no observation, and in the first row of a series. For a model without a
-    variance, the expected deviations are those of the channels.
-    """
-    scaler, expected = embedder.units.scaler, follow(embedder, panel)
-    error = scaler.transform(panel.values) - expected.mean
-    error[panel.offsets[:-1]] = np.nan
-    scale = 1.0 if expected.log_scale is None else np.exp(expected.log_scale)
-    return error * scaler.scale, error / scale
-
-
 def hide_rows(
     panel: Panel, first: np.ndarray | int
 ) -> tuple[np.ndarray, Panel, np.ndarray, np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ from skpolyode.panel.select import series_of_rows, take
 N_FOLDS = 5  # of cross-fitting
 FEWEST_FOLDS = 3  # series, to judge each by models of the others
 FEWEST_TO_HOLD_OUT = 10  # series, to hold some out; rows of a series, to hold out its end
+PRIOR_COUNT = 10.0  # forecasts that the priors of weights and of offsets are worth
 _CHUNK = 1000  # forecasts at a time, to bound memory
 _N_DENSITIES = 64  # candidate densities of forecasts
 

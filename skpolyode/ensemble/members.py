@@ -10,12 +10,17 @@ from typing import Self
 import numpy as np
 
 from skpolyode.embedders.base import Known, take_known
-from skpolyode.ensemble.backtest import FEWEST_TO_HOLD_OUT, BacktestSettings, are_known, chunks
+from skpolyode.ensemble.backtest import (
+    FEWEST_TO_HOLD_OUT,
+    PRIOR_COUNT,
+    BacktestSettings,
+    are_known,
+    chunks,
+)
 from skpolyode.ensemble.member import NEGLIGIBLE, Asked, Lesson, Member, Records, Sample
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.periods import Seasons
 from skpolyode.ensemble.ridge import DirectRidge
-from skpolyode.ensemble.weights import SETTINGS
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import saved
 
@@ -43,7 +48,7 @@ class LastValue(Member):
         late = np.where(np.isinf(sample.leads), sample.actual - lesson.base, np.nan)
         for k in range(-1, sample.n_folds):
             residuals = late[sample.fold != k]
-            count = (~np.isnan(residuals)).sum(axis=0) + SETTINGS.prior
+            count = (~np.isnan(residuals)).sum(axis=0) + PRIOR_COUNT
             offsets.append(cls(np.nansum(residuals, axis=0) / count))
         return offsets
 

@@ -390,7 +390,7 @@ def _forecasts(
     if with_values:
         values, sizes = model.forecast_from(*query, **others)
     else:
-        sizes = model.stacking.expected_errors(*model.known_from(*query))
+        sizes = model.stacking.expected_errors(*model.known_from(panel, before, times))
     signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
     return {"values": values, "signs": signs, "expected": expected}
 
@@ -405,11 +405,7 @@ def _expected_beside(
     ends, first = (panel.offsets[1:] - 1)[series], panel.offsets[:-1][series]
     origin = np.where(before < 0, ends, before)
     times = np.where(before < 0, panel.times[ends] + panel.times[first] - times, times)
-    origins, counts = np.unique(origin, return_counts=True)
-    order, found = np.argsort(origin, kind="stable"), np.empty((len(times), panel.n_channels))
-    query = panel, origins, times[order], counts
-    found[order] = model.stacking.expected_errors(*model.known_from(*query))
-    return found
+    return model.stacking.expected_errors(*model.known_from(panel, origin, times))
 
 
 def _leads(

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.errors import check_share, plain_repr
-from skpolyode.futures.sampling import SamplesFutures
+from skpolyode.futures.continued import SamplesFutures
 from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.query import read_leads, split_at
 from skpolyode.panel.selection import align_to_fit

@@ -2,48 +2,71 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
-from skpolyode.ensemble.paths import Answers
+from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders.inputs import with_inputs
+from skpolyode.ensemble.paths import Answers, answers_at
 from skpolyode.ensemble.periods import read_period
-from skpolyode.errors import naming_owner
-from skpolyode.forecasting.foreign import (
-    check_countable,
-    in_zone_of_fit,
-    is_foreign,
-    undone_by_errors,
-    warn_of_exogenous,
-    with_levels,
-)
+from skpolyode.errors import check_share, naming_owner
 from skpolyode.forecasting.frames import (
     Query,
     channel_places,
+    check_countable,
     extended,
+    in_zone_of,
+    is_foreign,
     read_context,
     read_horizon,
     read_index,
     spelled_horizon,
+    undone_by_errors,
+    warn_of_exogenous,
+    with_levels,
 )
-from skpolyode.forecasting.panels import FITTED, PanelForecaster
-from skpolyode.panel import Panel, as_panel
+from skpolyode.forecasting.training import Calibrate, by_position, standardised, train
+from skpolyode.futures.continued import Ahead, SamplesFutures
+from skpolyode.panel import Panel, as_panel, offsets_from, query_times
+from skpolyode.panel.query import refuse_early
+from skpolyode.panel.select import drop_empty, observed_series
+from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.units import CellLimits, quiet_about_doubts, warn_of_codes, within_limits
 from skpolyode.saving.objects import register_estimator
 from skpolyode.saving.sktime import SafeFiles
+from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.neural import NeuralTransformer
+from skpolyode.transformers.input import as_fitted, check_sizes, credible
+from skpolyode.transformers.neural import (
+    NeuralTransformer,
+    local_random_state,
+    warn_of_unknown_inputs,
+)
 
+FITTED = (
+    *("transformer_", "calibration_", "path_calibration_", "structural_"),
+    *("channel_names_", "has_channel_names_"),
+)
+"""Attributes that training sets."""
+
+_MOMENT = 1e-6  # typical gaps after the last row, which itself has an in-sample forecast
+_N_LEVELS = 50  # quantiles that a variance is computed from
 _N_SAMPLES = 200  # of a distribution of skpro
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
 
 @register_estimator
-class PolyODEForecaster(SafeFiles, PanelForecaster):
+class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
     One model of the dynamics is learned from all series: single series, panels and hierarchies,
@@ -86,6 +109,10 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         Half widths between observations.
     structural_ : StructuralModels or None
         Models of level, trend and season for few series; None with ten or more.
+    channel_names_ : tuple of str
+        Names of the channels in training.
+    has_channel_names_ : bool
+        Whether these names were given; channels are then matched by name.
 
     See Also
     --------
@@ -163,7 +190,6 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         "X-y-must-have-same-index": False,
     }
 
-    _check_X_y = in_zone_of_fit(BaseForecaster._check_X_y)  # noqa: N815 (a name of sktime)
     update = undone_by_errors(BaseForecaster.update)
     update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
     predict_interval = with_levels(BaseForecaster.predict_interval, "coverage")
@@ -245,6 +271,93 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         self._state = "pretrained"
         return self
 
+    def forecast(
+        self, y: Any, times: Any, relative_to: str | None = None, *, inputs: Any = None
+    ) -> Panel:
+        """Forecast any series with the trained model, which does not change.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, with the channels of training.
+        times : array-like of shape (Q,) or list of such
+            Times from the first row on, for all series or for each; in the units and of the type of
+            the series' times. Times up to the last row get in-sample values, as in `predict`.
+        relative_to : {"start", "end"} or None, default=None
+            Count `times` from the first or the last observation of each series; they are then
+            numbers, or timedeltas for series with datetimes. None: absolute times, like those of
+            the series.
+        inputs : Inputs, Panel, list of (times, values) or None, default=None
+            Inputs in addition to those of the series; see `PolyODETransformer.forecast`.
+
+        Returns
+        -------
+        Panel
+            All channels at these times.
+
+        Raises
+        ------
+        ValueError
+            If a time is before the first row of its series.
+        """
+        return self.forecast_quantiles(y, times, [0.5], relative_to, inputs=inputs)[0.5]
+
+    def interpolate(self, y: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Values at any times: the path between observations, and forecasts after the last one.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            Series, as in `forecast`.
+        times : array-like of shape (Q,), list of such or None, default=None
+            Times, as in `forecast`. None: the times of the series.
+        relative_to : {"start", "end"} or None, default=None
+            As in `forecast`.
+
+        Returns
+        -------
+        Panel
+            All channels at these times: the centres of `interpolate_interval`.
+
+        See Also
+        --------
+        interpolate_interval : Intervals around these values.
+        """
+        panel, flat, offsets, answers = self._path(y, times, relative_to)
+        return panel.like(flat, self._quantile(answers, 0.5), offsets)
+
+    def interpolate_interval(
+        self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
+    ) -> tuple[Panel, Panel]:
+        """Intervals around `interpolate`, for values that were not observed.
+
+        Parameters
+        ----------
+        y : Panel, list of (times, values), list of DataFrames, or array
+            As in `interpolate`.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `interpolate`.
+        coverage : float, default=0.9
+            As in `forecast_interval`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `interpolate`.
+
+        Returns
+        -------
+        tuple of two Panels
+            The lower and the upper ends of intervals for an observation. Where a channel was
+            observed, both are the observation, unless the transformer treats observations as noisy.
+            After the last observation of a channel, the ends are those of `forecast_interval`.
+            Before the first row, intervals are as wide as those of a forecast of equal lead.
+        """
+        check_share("coverage", coverage)
+        panel, flat, offsets, answers = self._path(y, times, relative_to)
+        lower, upper = (
+            panel.like(flat, self._quantile(answers, (1 + side * coverage) / 2), offsets)
+            for side in (-1, 1)
+        )
+        return lower, upper
+
     def predict_residuals(self, y: Any = None, X: Any = None) -> Any:
         """Observations minus their predictions, each instance at its own times.
 
@@ -302,6 +415,13 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
             self._retrain(self._context.panel, self.update_epochs)
         return self
 
+    def _check_X_y(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:  # noqa: N802 (sktime's)
+        """Check X and y, and convert their times to the time zones of `fit`."""
+        X, y = super()._check_X_y(*args, **kwargs)
+        if not self.is_fitted:
+            return X, y
+        return in_zone_of(self._context.X, X), in_zone_of(self._context.y, y)
+
     def _check_fh(self, fh: Any, pred_int: bool = False) -> Any:
         return super()._check_fh(spelled_horizon(fh, self.cutoff), pred_int)
 
@@ -327,7 +447,10 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
                 "covariances between times are not estimated: use predict_var(cov=False)."
             )
         query = read_horizon(self._context, fh)
-        variances = self._variance(self._answer(query, X))
+        answers, levels = self._answer(query, X), (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
+        # The mean square of half widths over levels.
+        squares = np.mean([self._half_widths(answers, level) ** 2 for level in levels], axis=0)
+        variances = squares * self.transformer_.scaler_.scale**2
         return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
 
     def _predict_proba(self, fh: Any, X: Any = None, marginal: bool = True) -> Any:
@@ -351,7 +474,10 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         self._context = read_context(y, getattr(self.cutoff, "freq", None), X)
 
     def _train(self, panel: Panel, columns: pd.Index | None = None) -> None:
-        """Train on a panel; `columns` are those of the user's frames, in the same order."""
+        """Train and calibrate a clone of the transformer on a panel.
+
+        `columns` are those of the user's frames, in the same order.
+        """
         if columns is None:
             names, named = panel.channel_names, panel.has_channel_names
         else:
@@ -359,7 +485,43 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         self.channel_names_, self.has_channel_names_ = tuple(map(str, names)), named
         with naming_owner(self):
             period = read_period(self.period, panel.time_unit)
-        self._learn(panel, period)
+        transformer, random_state = self.transformer, self.random_state
+        if transformer is None:
+            transformer = PolyODETransformer()
+        if not isinstance(transformer, NeuralTransformer):
+            raise TypeError(
+                "transformer must be one that learns to forecast, such as PolyODETransformer(), "
+                f"got {transformer!r}."
+            )
+        share, n_epochs = self.calibration_fraction, self.update_epochs
+        check_share("calibration_fraction", share)
+        if not isinstance(n_epochs, Integral) or n_epochs < 0:
+            raise ValueError(f"update_epochs must be an int of 0 or more, got {n_epochs!r}.")
+        if random_state is None:
+            random_state = transformer.random_state
+        rng = local_random_state(random_state)
+        options = {"random_state": int(rng.randint(2**31 - 1)), "validation_fraction": share}
+        transformer = clone(transformer).set_params(**options, warm_start=False)
+        seed = int(random_state if isinstance(random_state, Integral) else rng.randint(2**31 - 1))
+        limits = CellLimits.of(panel)
+        panel = by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
+        warn_of_codes(panel, "y")
+        check_sizes(panel, name="y")
+        stage = Calibrate(panel, seed, period)
+        train(transformer, panel, limits, [stage])
+        few = StructuralModels.learn(panel, seed, period) if stage.is_few else None
+        self.transformer_, self.structural_ = transformer, few
+        self.calibration_, self.path_calibration_ = stage.calibration, stage.paths
+
+    def _retrain(self, panel: Panel, n_epochs: int) -> None:
+        """Continue training a copy of the model on a panel, at a quarter of the learning rate."""
+        # A shallow copy: fit makes new attributes, and trains a copy of the model.
+        old = self.transformer_
+        transformer, rate = copy.copy(old), old.learning_rate_init / 4
+        transformer.set_params(warm_start=True, max_epochs=n_epochs, learning_rate_init=rate)
+        with quiet_about_doubts():  # forecasts warn of doubtful values
+            train(transformer, by_position(panel))
+        self.transformer_ = transformer.set_params(**old.get_params(deep=False))
 
     def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
         """Answers to a query, with X so far and further rows of it."""
@@ -370,6 +532,93 @@ class PolyODEForecaster(SafeFiles, PanelForecaster):
         if X is not None:
             context = read_context(context.y, context.freq, extended(context.X, X, "X"))
         return context.panel
+
+    def _quantiles(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
+    ) -> list[np.ndarray]:
+        answers = self._answers(panel, times, offsets)
+        return [self._quantile(answers, a) for a in alpha]
+
+    def _answers(
+        self,
+        panel: Panel,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        path_at_rows: bool = False,
+        inputs_name: str = "inputs",
+    ) -> Answers:
+        """As `answers_at`, for any series; NaN for those without any observation.
+
+        Times of the panel, and `times` (Q,), count from the start of each series. `inputs_name` is
+        the parameter with the inputs, for the warning that inputs are missing.
+        """
+        model, scaler = self.transformer_.embedder_, self.transformer_.scaler_
+        warn_of_unknown_inputs(panel, times, offsets, inputs_name)
+        panel = as_fitted(self.transformer_, by_position(credible(panel, scaler, "y")), "y")
+        answers, known = Answers.blank(len(times), panel.n_channels), observed_series(panel)
+        if not known.any():
+            return answers
+        asked = np.repeat(known, np.diff(offsets))
+        panel, offsets, times = panel[known], offsets_from(np.diff(offsets)[known]), times[asked]
+        if not path_at_rows:
+            why = "its first row ({} such times): nothing is known from there."
+            refuse_early(panel, times, offsets, panel.start, why)
+        structural = None
+        if (models := self.structural_) is not None:
+
+            def structural(*query: Any) -> tuple[np.ndarray, np.ndarray]:
+                return standardised(scaler, models.forecast_from(*query))
+
+        options = {"path_at_rows": path_at_rows, "structural": structural}
+        found = answers_at(model, panel, times, offsets, self.path_calibration_, **options)
+        answers.put(asked, **found._asdict())
+        return answers
+
+    def _path(
+        self, y: Any, times: Any, relative_to: str | None
+    ) -> tuple[Panel, np.ndarray, np.ndarray, Answers]:
+        """Aligned series, query times (Q,), offsets of those of each series, and the answers."""
+        panel = self._aligned(y)
+        observed = panel.times, panel.offsets
+        flat, offsets = observed if times is None else query_times(panel, times, relative_to)
+        return panel, flat, offsets, self._answers(panel, flat, offsets, path_at_rows=True)
+
+    def _aligned(self, y: Any) -> Panel:
+        """Panel with times since its start; channels are matched by name if both have names."""
+        if self.state == "new":
+            self.check_is_fitted()
+        return align_to_fit(as_panel(y, name="y"), self, "y").since_start()
+
+    def _continued_panel(self, X: Any, inputs: Any) -> Panel:
+        """Series with the channels of training, and additional inputs."""
+        panel = self._aligned(X)
+        if inputs is None:
+            return panel
+        encoder = self.transformer_.embedder_.inputs
+        return with_inputs(panel, encoder, inputs, type(self).__name__)[0]
+
+    def _forecasting(self) -> ModelEmbedder:
+        if self.state == "new":
+            self.check_is_fitted()
+        return replace(self.transformer_.embedder_, calibration=self.calibration_)
+
+    def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
+        # At the last row the forecaster answers with the forecast of that row.
+        end = np.repeat(panel.end, np.diff(offsets))
+        least = _MOMENT * self.transformer_.time_scale_
+        later = np.maximum(times, end + np.maximum(least, 4 * np.spacing(np.abs(end))))
+        answers = self._answers(panel, later, offsets)
+        return Ahead(answers.values, answers.leads, answers.signs, answers.expected)
+
+    def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
+        """Quantile (Q, D) in the units of the data, within limits; the median is the forecast."""
+        widths = self._half_widths(answers, abs(2 * alpha - 1))
+        ends = answers.values + np.sign(alpha - 0.5) * widths
+        return np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
+
+    def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
+        """Half widths (Q, D) of the intervals at a level, in standard deviations."""
+        return answers.half_widths(self.calibration_, self.path_calibration_, level)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

@@ -5,13 +5,20 @@ and turns coefficients back into the signal. Nothing here knows about networks.
 """
 
 from skpolyode.memory.base import Memory
-from skpolyode.memory.fout import FouTMemory, fout_matrices
-from skpolyode.memory.lagt import LagTMemory, lagt_matrices
-from skpolyode.memory.legs import LegSMemory, legs_matrices
-from skpolyode.memory.legt import LegTMemory, legt_basis, legt_matrices
+from skpolyode.memory.measures import (
+    FouTMemory,
+    LagTMemory,
+    LegSMemory,
+    LegTMemory,
+    fout_matrices,
+    lagt_matrices,
+    legs_matrices,
+    legt_basis,
+    legt_matrices,
+)
 from skpolyode.memory.theory import legt_closure_error, reconstruction_error_bound
 
-# Measures by name. A new one needs one file and one entry here.
+# Measures by name. A new one needs one class and one entry here.
 MEMORIES: dict[str, type[Memory]] = {
     "legt": LegTMemory,
     "legs": LegSMemory,

@@ -262,13 +262,8 @@ class Memory(ABC):
         """Coefficients (P, D, N) of clusters of M impulses of `strength` (P, D, M).
 
         `age` is (P, M) and `elapsed` (P,); a strength is a value times a duration. The impulses
-        of a cluster lie within `longest_cluster` of the measure's unit of time.
+        of a cluster lie within the radius of `responses.impulses`, in the measure's unit of time.
         """
-
-    @property
-    def longest_cluster(self) -> float:
-        """Longest cluster of impulses, in the measure's unit of time."""
-        return self.responses.impulses.radius
 
     @abstractmethod
     def basis(self, age: Tensor, elapsed: Tensor) -> Tensor:

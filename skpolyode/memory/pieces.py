@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from skpolyode.memory.base import SHORTEST_GAP, Memory
-from skpolyode.memory.legt import gauss_nodes
+from skpolyode.memory.measures import gauss_nodes
 from skpolyode.memory.tables import CACHED, split_rows
 
 # Shortest piece that is answered by knots, as a share of the past that counts, by the degree of
@@ -117,7 +117,7 @@ def _respond_to_short(
     """
     node, weight = map(torch.from_numpy, gauss_nodes(8))  # exact for a cubic times degree 12
     relative = memory.relative_age(length[short], elapsed[pieces.row[short]])
-    counts = (relative / memory.longest_cluster).ceil().long()  # stretches of each piece
+    counts = (relative / memory.responses.impulses.radius).ceil().long()  # stretches of each piece
     piece = short.nonzero()[:, 0].repeat_interleave(counts)
     first = (counts.cumsum(0) - counts).repeat_interleave(counts)
     place = torch.arange(len(piece), device=piece.device) - first

@@ -17,7 +17,7 @@ from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
 from scipy.special import zeta
 
-from skpolyode.memory.legt import LegTMemory, gauss_nodes, legt_basis
+from skpolyode.memory.measures import LegTMemory, gauss_nodes, legt_basis
 
 
 def reconstruction_error_bound(

@@ -182,7 +182,6 @@ class SiblingTransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
         "hidden_size": COUNT_OR_AUTO,
     }
 

@@ -210,7 +210,6 @@ class GRUODEBayesTransformer(SiblingTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SiblingTransformer._parameter_constraints,
         "head_size": [COUNT],
     }
 

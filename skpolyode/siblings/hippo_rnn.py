@@ -200,7 +200,6 @@ class HiPPORNNTransformer(SiblingTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SiblingTransformer._parameter_constraints,
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
         "window": DURATION,

@@ -256,7 +256,6 @@ class LinODENetTransformer(SiblingTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SiblingTransformer._parameter_constraints,
         "hidden_layer_sizes": ["array-like", COUNT],
     }
 

@@ -338,7 +338,6 @@ class NeuralRDETransformer(SiblingTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SiblingTransformer._parameter_constraints,
         "depth": [Interval(Integral, 1, 3, closed="both")],
         "stretch": [COUNT],
     }

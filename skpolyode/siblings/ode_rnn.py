@@ -148,7 +148,6 @@ class ODERNNTransformer(SiblingTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SiblingTransformer._parameter_constraints,
         "hidden_layer_sizes": ["array-like", COUNT],
     }
 

@@ -626,7 +626,6 @@ class S4Transformer(SiblingTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **SiblingTransformer._parameter_constraints,
         "n_layers": [COUNT],
         "state_size": [COUNT],
         "inputs": [StrOptions({"held", "impulses"})],

@@ -138,12 +138,18 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     has_stream: ClassVar[bool] = False
     """Whether series can be followed as observations come in."""
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {}
+    """Those of a subclass are added to those of its parents."""
+
     embedder_: Embedder
     fit_report_: FitReport
     limits_: CellLimits
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._parameter_constraints = (
+            super(cls, cls)._parameter_constraints | cls._parameter_constraints
+        )
         if "__init__" in vars(cls):
             cls.__init__ = check_names(cls.__init__)
         if cls.__module__.startswith("skpolyode."):

@@ -20,15 +20,15 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.embedders import ModelEmbedder, Units
 from skpolyode.embedders.fitting import (
     encoders_of,
+    hold_out,
     judging_part,
     report_hold_out,
-    split_series,
+    with_validation,
 )
 from skpolyode.embedders.inputs import sizes_of
 from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_share, check_switch, plain_repr
-from skpolyode.futures.continued import Ahead
-from skpolyode.futures.sampling import SamplesFutures
+from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times, series_index
@@ -558,8 +558,10 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
         continues, longest = continues_fit(self), window_rows or LONG_SERIES
-        held_out = self.validation_fraction, random_state, longest, groups, validation
-        split = split_series(panel, *held_out)
+        if validation is None:
+            split = hold_out(panel, self.validation_fraction, random_state, longest, groups)
+        else:
+            split = with_validation(panel, validation, groups)
         trained = split.trained
         if continues:
             embedder = self._continued(self.embedder_.with_own_model())

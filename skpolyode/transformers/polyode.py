@@ -70,8 +70,10 @@ _BLOCKS = {
 
 
 def _knows_std(transformer: PolyODETransformer) -> bool:
-    embedder = getattr(transformer, "embedder_", None)
-    known = transformer._learns_std if embedder is None else embedder.scale is not None
+    if (embedder := getattr(transformer, "embedder_", None)) is None:  # whether `fit` will learn it
+        known = transformer.observations == "noisy" or "std" in _BLOCKS[transformer.embedding]
+    else:
+        known = embedder.scale is not None
     if not known:
         raise AttributeError(
             "the standard deviation of the path has not been learned: call learn_std(X) on the "
@@ -225,7 +227,6 @@ class PolyODETransformer(NeuralTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **NeuralTransformer._parameter_constraints,
         "n_coefficients": [COUNT],
         "measure": [StrOptions(set(PATH_MEASURES))],
         "window": DURATION,
@@ -298,11 +299,6 @@ class PolyODETransformer(NeuralTransformer):
         if (gain := self.embedder_.model.gain) is None:
             return None
         return gain.level.double().cpu().numpy() * self.embedder_.units.scaler.scale
-
-    @property
-    def _learns_std(self) -> bool:
-        """Whether `fit` learns the standard deviation of the path; else only `learn_std` does."""
-        return self.observations == "noisy" or "std" in _BLOCKS[self.embedding]
 
     def learn_std(self, X: Any) -> Self:
         """Learn the standard deviation of the path of a fitted model, which does not change.

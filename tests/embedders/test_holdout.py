@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.embedders.fitting import hold_out, split_series
+from skpolyode.embedders.fitting import hold_out, with_validation
 from skpolyode.transformers import stages
 from tests.quick import until_training
 
@@ -153,7 +153,6 @@ def test_series_that_validate_may_have_a_time_zone_of_their_own():
         Panel.from_frames([pd.DataFrame({"x": range(4)}, index=own)]).since_start()
         for own in (days, days.tz_convert("Europe/Berlin") + pd.Timedelta("1h"))
     ]
-    rng = np.random.RandomState(0)
-    joint = split_series(panels[0], None, rng, 256, groups=None, validation=panels[1])
+    joint = with_validation(panels[0], panels[1], groups=None)
     assert joint.held_out.tolist() == [False, True]
     np.testing.assert_array_equal(joint.panel.elapsed, [*panels[0].elapsed, *panels[1].elapsed])

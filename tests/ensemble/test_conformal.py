@@ -10,8 +10,7 @@ from scipy import stats
 
 from skpolyode.ensemble.backtest import equal_bins
 from skpolyode.ensemble.conformal import Calibration, _Errors
-from skpolyode.ensemble.stacking import cross_fitted
-from skpolyode.ensemble.weights import Backtest, inflate_training_errors
+from skpolyode.ensemble.stacking import Backtest, cross_fitted, inflate_training_errors
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.test_stacking import backtest_of, weights_of
 

@@ -26,8 +26,14 @@ from skpolyode.ensemble.backtest import (
 from skpolyode.ensemble.member import Member, Sample
 from skpolyode.ensemble.members import Bounds, LastValue, Members
 from skpolyode.ensemble.mixed import MixedEffects
-from skpolyode.ensemble.stacking import StackedForecast, cross_fitted, learn_members, learn_stacking
-from skpolyode.ensemble.weights import Backtest, learn_weights
+from skpolyode.ensemble.stacking import (
+    Backtest,
+    StackedForecast,
+    cross_fitted,
+    learn_members,
+    learn_stacking,
+    learn_weights,
+)
 from skpolyode.panel.select import observed_part, series_of_rows
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.cases import Clairvoyant, asked_at, no_inputs, rows_of

@@ -9,7 +9,7 @@ import pytest
 
 from skpolyode.ensemble import paths
 from skpolyode.ensemble.paths import places
-from skpolyode.forecasting import PolyODEForecaster, panels
+from skpolyode.forecasting import PolyODEForecaster, training
 from skpolyode.panel import Panel
 from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 def seen(monkeypatch):
     found = Seen([], [], [])
     new_task = PolyODETransformer._new_task
-    calibrate_paths, calibrate = paths.calibrate_paths, panels.calibrate
+    calibrate_paths, calibrate = paths.calibrate_paths, training.calibrate
     scalers = []
 
     def named_rows(values):
@@ -64,7 +64,7 @@ def seen(monkeypatch):
         return calibrate_paths(model, panel, rng, earliest)
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
-    monkeypatch.setattr(panels, "calibrate", spied_calibration)
+    monkeypatch.setattr(training, "calibrate", spied_calibration)
     monkeypatch.setattr(paths, "calibrate_paths", spied_paths)
     return found
 

@@ -15,7 +15,7 @@ from skpolyode.ensemble import stacking
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import N_SIGNS
 from skpolyode.ensemble.members import Members
-from skpolyode.ensemble.weights import Backtest
+from skpolyode.ensemble.stacking import Backtest
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.futures import SamplePaths
 from skpolyode.futures.continued import Ahead

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skpolyode import SummaryStatsTransformer
-from skpolyode.embedders.summary import STATISTICS
+from skpolyode.embedders.direct import STATISTICS
 
 
 def plainly(times, x, duration, n_rows, mean):

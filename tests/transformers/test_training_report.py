@@ -13,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 
 import skpolyode
 from skpolyode import Panel, PolyODETransformer
-from skpolyode.embedders import fitting
 from skpolyode.training import TrainingReport
 from skpolyode.training.loop import Judged, warn_if_nothing_was_learned
+from skpolyode.transformers import neural
 from tests.transformers.data import short_oscillators, small
 
 SERIES = short_oscillators(12)
@@ -25,14 +25,14 @@ PATIENTS = np.repeat([3, 1, 2, 7], 3)
 @pytest.fixture
 def held(monkeypatch):
     """Last times of the series that validated, fit by fit."""
-    found, hold_out = [], fitting.hold_out
+    found, hold_out = [], neural.hold_out
 
     def spied(panel, *arguments):
         split = hold_out(panel, *arguments)
         found.append([panel[k].times[-1] for k in np.flatnonzero(split.held_out)])
         return split
 
-    monkeypatch.setattr(fitting, "hold_out", spied)
+    monkeypatch.setattr(neural, "hold_out", spied)
     return found
 
 

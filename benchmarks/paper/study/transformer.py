@@ -94,7 +94,6 @@ class PaperPolyODETransformer(PolyODETransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        **PolyODETransformer._parameter_constraints,
         "measure": [StrOptions({"legt"})],
         "observations": [StrOptions({"auto", "exact"})],
         "solver": [StrOptions(set(SOLVERS))],
