@@ -29,9 +29,9 @@ from skpolyode import (
     PolyODERegressor,
     PolyODETransformer,
 )
-from skpolyode.embedders import fitting
 from skpolyode.heads import MiniRocket, base, features
 from skpolyode.heads.base import spread_folds
+from skpolyode.transformers import neural
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
 
@@ -55,7 +55,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
     X, y = swings(24)
     persons = np.arange(24) // 4
     dealt, validating = [], []
-    deal, hold_out = base.spread_folds, fitting.hold_out
+    deal, hold_out = base.spread_folds, neural.hold_out
 
     def spied_deal(*arguments, **options):
         dealt.append(deal(*arguments, **options))
@@ -67,7 +67,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
         return split
 
     monkeypatch.setattr(base, "spread_folds", spied_deal)
-    monkeypatch.setattr(fitting, "hold_out", spied_hold_out)
+    monkeypatch.setattr(neural, "hold_out", spied_hold_out)
     embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
     model = PolyODEClassifier(embedder, features="summary", cv=3, random_state=0)
     model.fit(X, y, groups=persons)

@@ -213,7 +213,9 @@ def test_times_outside_are_refused(fitted, panel):
         fitted.inverse_transform(Z, times=[0.5])
     with pytest.raises(ValueError, match="times must be finite, got a missing time"):
         fitted.inverse_transform(Z, times=[np.nan])
-    with pytest.raises(ValueError, match=r"'patient 0': 3.15.* 0.5 before its .*reconstruct read the past"):
+    with pytest.raises(
+        ValueError, match=r"'patient 0': 3.15.* 0.5 before its .*reconstruct read the past"
+    ):
         fitted.forecast(panel, questions)
     with pytest.raises(ValueError, match="one for each of the 12"):
         fitted.forecast(panel, [[9.0], [9.0]])
