@@ -16,8 +16,10 @@ from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
 PRIOR = 5.0  # series that the prior is worth: errors have one scale, and either sign
-_SIGNS = "deviation", "step", "expected", "level"  # predictors of the error size
-EXPECTED, LEVEL, N_SIGNS = _SIGNS.index("expected"), _SIGNS.index("level"), len(_SIGNS)
+# Predictors of the error size. The scale never falls as the last two rise.
+_SIGNS = "deviation", "step", "level", "expected", "few"
+LEVEL, EXPECTED, FEW = range(2, len(_SIGNS))
+N_SIGNS, _RISING = len(_SIGNS), slice(EXPECTED, None)
 _STEEP = 2.0  # levels become logarithmic at half a standard deviation from the mean
 _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
 
@@ -25,18 +27,20 @@ _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
 def signs_of_errors(
     values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
 ) -> np.ndarray:
-    """Predictors (n, D, 4) of the error size of forecasts from `rows` (n,).
+    """Predictors (n, D, 5) of the error size of forecasts from `rows` (n,).
 
-    The first two are the volatility of the series so far. The third is the logarithm of the errors
-    `expected` (n, D), which fall as more of a season or trend is known. The last one is the last
-    value (the mean without any), on a scale that is logarithmic far from the mean: errors are often
-    proportional to the level.
+    The first two are the volatility of the series so far. The third is the last value (the mean
+    without any), on a scale that is logarithmic far from the mean: errors are often proportional to
+    the level. The fourth is the logarithm of the errors `expected` (n, D), which fall as more of a
+    season or trend is known. The last one is one over the root of the number of observations:
+    after the first one of 200 sensors, intervals of 90 % cover 0.77 of a channel in place of 0.44,
+    with its logarithm 0.63.
     """
     return signs_of(spread_at(values, offsets, rows), expected)
 
 
 def signs_of(spread: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Predictors (n, D, 4) of the error size, from the `spread` (n, D, 6) of the channels so far.
+    """Predictors (n, D, 5) of the error size, from the `spread` (n, D, 6) of the channels so far.
 
     Volatility is the logarithm of the standard deviation, and of the mean absolute step. Both
     include one additional observation, a standard deviation away, as a prior for few observations.
@@ -46,7 +50,7 @@ def signs_of(spread: np.ndarray, expected: np.ndarray) -> np.ndarray:
     found[..., 0] = np.log((np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count) / 2
     found[..., 1] = np.log((steps + 1.0) / count)
     found[..., EXPECTED] = np.log(expected)
-    found[..., LEVEL] = np.arcsinh(_STEEP * last)
+    found[..., LEVEL], found[..., FEW] = np.arcsinh(_STEEP * last), count**-0.5
     return found
 
 
@@ -145,7 +149,7 @@ class ErrorScale:
             centre[j] = weights @ x / weights.sum()
             width = np.sqrt(weights @ (x - centre[j]) ** 2 / weights.sum())
             width = np.where(width > NEGLIGIBLE, width, np.inf)  # a constant has a slope of zero
-            width[EXPECTED:LEVEL] /= _TRUSTED
+            width[_RISING] /= _TRUSTED
             relative, sizes = np.ones(len(x)), np.abs(errors[known, j])
             for part in equal_bins(leads[known, j]):
                 mean = sizes[part].mean()
@@ -157,8 +161,7 @@ class ErrorScale:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit((x - centre[j]) / width, relative, weights)
             slopes[j] = model.coef_ / width
-            # The scale never falls as the expected size rises.
-            slopes[j, EXPECTED:LEVEL] = np.maximum(slopes[j, EXPECTED:LEVEL], 0.0)
+            slopes[j, _RISING] = np.maximum(slopes[j, _RISING], 0.0)
         return cls(slopes, centre, lowest, highest)
 
     def at(self, signs: np.ndarray) -> np.ndarray:
