@@ -69,11 +69,9 @@ def on_path(
     asked = PathQuery.of(panel, times, offsets)
     since, until = asked.leads(1.0)
     since = np.where(asked.before < 0, np.inf, since)
-    first = np.minimum(first_seen(panel)[series] - times[:, None], _NEVER)
     with np.errstate(divide="ignore"):
         distance = 1 / (1 / since + 1 / until)
     early = times < asked.times  # before the first row; hidden rows are later
-    first[(first <= 0) | early[:, None]] = np.nan
     distance = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, distance)
     if model.filters:  # the path need not pass through observations
         distance = np.maximum(distance, np.finfo(np.float64).tiny)
@@ -81,15 +79,10 @@ def on_path(
         deviation = path_std(model, panel, times, offsets) / scaler.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
-        expected = np.where(np.isnan(first), expected, 1.0)
-    found = {"signs": signs, "distance": distance, "until": first, "expected": expected}
+    begins = (asked.before < 0) & ~early[:, None]
+    found = {"signs": signs, "distance": distance, "expected": expected}
+    found["until"] = np.where(begins, np.minimum(until, _NEVER), np.nan)
     return found | {"at_row": times == asked.seen.times[asked.row]}
-
-
-def first_seen(panel: Panel) -> np.ndarray:
-    """Times (n_series, D) of the first observations of channels, infinite without any."""
-    seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
-    return np.minimum.reduceat(seen_at, panel.offsets[:-1])
 
 
 class Answers(NamedTuple):
@@ -137,10 +130,11 @@ class Answers(NamedTuple):
         if bridged.any() and paths.between is not None:
             on_paths = paths.half_widths(self.distance, level, self.signs, self.at_row)
             widths = np.where(bridged, on_paths, widths)
-        if paths.beginnings is not None:
-            early = paths.beginnings.half_widths(self.until, level, self.signs)
-            widths = np.where(np.isnan(self.until), widths, early)
-        return self.expected * np.where(self.distance == 0, 0.0, widths)
+        widths = self.expected * np.where(self.distance == 0, 0.0, widths)
+        if paths.beginnings is None:
+            return widths
+        early = paths.beginnings.half_widths(self.until, level, self.signs)
+        return np.where(np.isnan(self.until), widths, early)
 
 
 @saved(between="D", at_rows="D", beginnings="D")
@@ -303,7 +297,8 @@ def _calibrated(
     if np.isfinite(found[lead] * actual).sum() < SETTINGS.fewest:  # hidden observations
         return None
     series = series_of_rows(copies)[asked] % panel.n_series
-    wrong = (actual - scaler.transform(model.path_values(*query))) / found["expected"]
+    expected = found["expected"] if lead == "distance" else 1.0  # see `Answers.half_widths`
+    wrong = (actual - scaler.transform(model.path_values(*query))) / expected
     return Calibration.learn(found[lead], wrong, series, times, found["signs"])
 
 
@@ -360,11 +355,10 @@ def answers_at(
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
         answers.put(is_between, **on_path(model, *query, paths.in_deviations))
-        if paths.beginnings is None:
-            answers.until[:] = np.nan
         if with_values:
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
-    is_beside = np.isnan(answers.distance) & np.isnan(answers.until)
+    calibrated = ~np.isnan(answers.until) & (paths.beginnings is not None)
+    is_beside = np.isnan(answers.distance) & ~calibrated
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
     if len(beside):  # after the last observation of a channel
         expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])
@@ -418,7 +412,9 @@ def _leads(
     """
     leads = time_since_seen(panel, before, times)
     if early.any():
-        leads[early] = first_seen(panel)[series[early]] - times[early, None]
+        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
+        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
+        leads[early] = first[series[early]] - times[early, None]
     return leads
 
 
