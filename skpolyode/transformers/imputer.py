@@ -480,6 +480,11 @@ class _Features:
     ) -> None:
         self.panel, self.path, self.scale, self.gap = panel, path, scale, gap
         self.series, self.levels = series_of_rows(panel), np.nan_to_num((path - mean) / scale)
+        rows, ends, times = np.arange(len(path)), panel.offsets, panel.times
+        last = np.maximum(rows - 1, ends[self.series])
+        following = np.minimum(rows + 1, ends[self.series + 1] - 1)
+        steps = np.maximum((times[following] - times[last]) / gap, 1)  # bounds slopes
+        self.slopes = (self.levels[following] - self.levels[last]) / steps[:, None]
         self.unseen = np.empty(path.shape, dtype=bool)  # no other cell of the series is observed
         # Deviations of observed cells from their line, and from the mean of the channel's others.
         self.lines, self.off = np.empty(path.shape), np.empty((2, *path.shape))
@@ -506,12 +511,8 @@ class _Features:
 
         Of the other paths there are levels, their parts above the mean, and slopes.
         """
-        rows, ends, times = np.arange(len(self.path)), self.panel.offsets, self.panel.times
-        last = np.maximum(rows - 1, ends[self.series])
-        following = np.minimum(rows + 1, ends[self.series + 1] - 1)
-        steps = np.maximum((times[following] - times[last]) / self.gap, 1)  # bounds slopes
         own, levels = self.levels[:, [j]], np.delete(self.levels, j, axis=1)
-        slopes = (levels[following] - levels[last]) / steps[:, None]
+        slopes = np.delete(self.slopes, j, axis=1)
         return np.hstack([own, np.ones_like(own), levels, levels.clip(0), slopes])
 
     def _around(self, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
