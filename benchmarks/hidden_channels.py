@@ -11,13 +11,9 @@ read the other channels of the row.
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -25,9 +21,9 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
 from benchmarks.lines import heading, line
-from benchmarks.real.part import Scores, kept, shown
+from benchmarks.real.part import Scores, shown
 from benchmarks.real.sets import Fold
-from benchmarks.rows_ahead import first_fold
+from benchmarks.rows_ahead import run
 from benchmarks.units import Units
 from skpolyode import Panel, PanelImputer, PolyODETransformer
 
@@ -89,20 +85,7 @@ def table(found: pd.DataFrame) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder with the tables")
-    parser.add_argument("--only", nargs="+", metavar="SET", default=SETS)
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--out", type=Path, help="folder of finished results")
-    args = parser.parse_args()
-    jobs = (
-        joblib.delayed(kept)(measure, name, 0, first_fold(name, args.data), ROWS, args.out)
-        for name in args.only
-    )
-    found = pd.DataFrame(itertools.chain(*joblib.Parallel(args.jobs)(jobs)))
-    print("\n".join(table(found)))
+    run(__doc__, SETS, measure, ROWS, table)
 
 
 if __name__ == "__main__":

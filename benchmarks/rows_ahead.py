@@ -33,7 +33,7 @@ from benchmarks.degradation import engines
 from benchmarks.lines import heading, line
 from benchmarks.longitudinal import METHODS, folds_of
 from benchmarks.real.forecasts import Standardised, ahead
-from benchmarks.real.part import Scores, kept, shown
+from benchmarks.real.part import Measure, Scores, kept, shown
 from benchmarks.real.questions import Questions, nth_row
 from benchmarks.real.rivals import Rival
 from benchmarks.real.sets import SETS, Answer, Fold, dealt, variances
@@ -153,22 +153,32 @@ def table(found: pd.DataFrame) -> Iterator[str]:
             yield line([name, lead, *cells, *(f"{x:.2f}" for x in last)])
 
 
-def main() -> None:
+def run(
+    description: str,
+    names: list[str],
+    measure: Measure,
+    rows: list[str],
+    table: Callable[[pd.DataFrame], Iterator[str]],
+) -> None:
+    """Measure the first fold of sets that the command line names, and print their table."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = [*REAL, *ENGINES, *LONGITUDINAL.split()]
     parser.add_argument("--data", type=Path, required=True, help="folder with the tables")
     parser.add_argument("--only", nargs="+", metavar="SET", default=names)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, help="folder of finished results")
     args = parser.parse_args()
     jobs = (
-        joblib.delayed(kept)(measure, name, 0, first_fold(name, args.data), ROWS, args.out)
+        joblib.delayed(kept)(measure, name, 0, first_fold(name, args.data), rows, args.out)
         for name in args.only
     )
     found = pd.DataFrame(itertools.chain(*joblib.Parallel(args.jobs)(jobs)))
     print("\n".join(table(found)))
+
+
+def main() -> None:
+    run(__doc__, [*REAL, *ENGINES, *LONGITUDINAL.split()], measure, ROWS, table)
 
 
 if __name__ == "__main__":
