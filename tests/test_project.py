@@ -70,8 +70,8 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_685,
-    "code lines of the core": 11_852,
+    "code lines of the package": 20_682,
+    "code lines of the core": 11_850,
     "tuned constants": 252,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,

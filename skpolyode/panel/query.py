@@ -314,10 +314,7 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
             )
         raise TypeError(f"{name} must be {wanted}, as {like}, got {block.kind}s{remedy}.")
     if (block.tz is None) != (panel.tz is None):
-        zone, other = (
-            f"the time zone {tz}" if tz else "no time zone" for tz in (panel.tz, block.tz)
-        )
+        ours, its = (f"the time zone {tz}" if tz else "no time zone" for tz in (panel.tz, block.tz))
         raise TypeError(
-            f"{name}: the series have {zone}, the times {other}: give both the same with "
-            "tz_localize."
+            f"{name}: the series have {ours}, the times {its}: give both the same with tz_localize."
         )
