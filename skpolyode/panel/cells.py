@@ -136,14 +136,8 @@ def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
     return out.reshape(array.shape), bad
 
 
-MICROSECONDS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "D": 86_400_000_000,
-}
+_UNITS = ("us", "ms", "s", "min", "h", "D")
+MICROSECONDS = {unit: pd.Timedelta(1, unit) // pd.Timedelta(1, "us") for unit in _UNITS}
 DEFAULT_UNIT = "s"
 _TEXT_REMEDY = "; convert text with pandas.to_datetime"
 _INDEX_OF = {

@@ -14,7 +14,6 @@ import pandas as pd
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.cells import Times
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows, fit_limits
-from skpolyode.panel.concat import concat_rows
 from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.readers.lists import (
     rows_from_array,
@@ -25,7 +24,7 @@ from skpolyode.panel.readers.lists import (
 )
 from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
 from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
-from skpolyode.panel.selection import channel_order, refuse_reordered
+from skpolyode.panel.selection import channel_order, concat_rows, refuse_reordered
 from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
 
 
@@ -945,12 +944,8 @@ class Panel:
                 f"0 to {len(times)}; got the shapes {found}."
             )
         rows = self._rows
-        if rows.origin is not None:
-            full = rows.since_1970(times, rows.origin[series_index(offsets)])
-        elif times is self.times:
-            full = rows.times
-        else:  # other times have no ticks
-            full = rows.times._replace(counts=times, ticks=None)
+        is_same = times is self.times and rows.origin is None
+        full = rows.times if is_same else rows.on_users_clock(times, series_index(offsets))
         beside = rows.beside if values is self.values else {}
         rows = replace(rows, times=full, values=values, beside=beside, offsets=offsets, origin=None)
         return self.from_rows(rows, checked=False)

@@ -180,9 +180,9 @@ class Rows:
         ticks = times.counts * per_unit
         far = ~((np.abs(ticks) < _MOST_TICKS) & (np.abs(ticks - origin) < _MOST_TICKS))  # or NaN
         if times.ticks is not None:
-            whole, rest = np.divmod(times.ticks, max(times.per_unit // per_unit, 1))
-            rest = rest / max(times.per_unit // per_unit, 1)
-            whole = whole * max(per_unit // times.per_unit, 1)
+            coarser, finer = max(per_unit // times.per_unit, 1), max(times.per_unit // per_unit, 1)
+            whole, rest = np.divmod(times.ticks * coarser, finer)
+            rest = rest / finer
         elif axis.unit is not None:
             whole = to_ticks(np.where(far, 0.0, times.counts), axis.unit, self.times.per_us)
         else:
@@ -198,14 +198,17 @@ class Rows:
 
     def format_from(self, series: int, time: float) -> str:
         """Return a time, relative to the origin of a series if it has one, as absolute text."""
-        if self.origin is None:
-            return Times(np.array([time]), self.times.axis).format(0)
-        return self.since_1970(np.array([time]), self.origin[[series]]).format(0)
+        return self.on_users_clock(np.array([time]), np.array([series])).format(0)
 
-    def since_1970(self, times: np.ndarray, origin: np.ndarray) -> Times:
-        """Convert times that count from their origins (n_obs,) to those of the user."""
+    def on_users_clock(self, times: np.ndarray, series: np.ndarray) -> Times:
+        """Convert other times (Q,), relative to the origins of their series (Q,) if there are any.
+
+        Times without an origin have no ticks; others have them if all are whole ticks.
+        """
         _, axis, _, per_unit = self.times
-        ticks = times * per_unit
+        if self.origin is None:
+            return Times(times, axis, None, per_unit)
+        ticks, origin = times * per_unit, self.origin[series]
         whole = np.where(np.isfinite(ticks), np.rint(ticks), np.nan)
         rounded = np.maximum(_NEAR_TICK, 4e-16 * np.abs(ticks))
         exact = np.abs(ticks - whole) <= rounded

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from skpolyode.errors import Faults
-from skpolyode.panel.cells import join_times
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import Rows, offsets_from, series_index
+from skpolyode.panel.readers.lists import rows_from_flat
+from skpolyode.panel.rows import offsets_from, series_index
 
 ENOUGH_ROWS = 20_000  # enough to learn the size of errors
 
@@ -89,13 +88,9 @@ def blank_panel(
     n_series: int, channel_names: Sequence[str], *, has_channel_names: bool, **labels: Any
 ) -> Panel:
     """Panel without rows, with the unit of its times and the static rows in `labels`."""
-    values, offsets = np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64)
-
-    def read(nothing: None, faults: Faults, time_unit: str | None) -> Rows:
-        return Rows(join_times([], time_unit), values, offsets)
-
+    nothing = np.empty(0), np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64)
     labels |= {"channel_names": channel_names, "empty": "keep"}
-    blank = build_rows("stream", read, None, **labels)
+    blank = build_rows("stream", rows_from_flat, nothing, **labels)
     blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names)
     return Panel.from_rows(blank, checked=False)
 

@@ -1,13 +1,19 @@
-"""Alignment of channels with those of a fit, and of entries with the series."""
+"""Alignment of channels with those of a fit, of entries with the series, and of joined panels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from skpolyode.panel.checks import first_misplaced
+from skpolyode.errors import Faults
+from skpolyode.panel.cells import Times
+from skpolyode.panel.checks import first_misplaced, fit_ids, read_ids
+from skpolyode.panel.inputs import join_inputs
+from skpolyode.panel.rows import Rows, offsets_from
 
 
 def refuse_reordered(values: object, panel: Any, name: str) -> None:
@@ -84,3 +90,84 @@ def channel_order(
             "every series the channels of fit, NaN where not observed."
         )
     return list(range(len(wanted)))
+
+
+def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
+    """Return the rows of all panels, and whether they have been checked."""
+    if not panels:
+        raise ValueError("there is no panel to concatenate.")
+    # Times since the start of each series cannot be concatenated: return to the user's clock.
+    panels = [
+        panel if panel.rows.origin is None else panel.like(panel.times, panel.values, panel.offsets)
+        for panel in panels
+    ]
+    first = panels[0]
+    for position, panel in enumerate(panels):
+        if panel.rows.times.axis != first.rows.times.axis:
+            raise ValueError(
+                f"panel {position} has times in {panel.rows.times.axis}, panel 0 in "
+                f"{first.rows.times.axis}; build all of them with one time_unit and time zone."
+            )
+    leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
+    aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
+    labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
+    beside = {}
+    for name in dict.fromkeys(name for panel in aligned for name in panel.rows.beside):
+        cells = [p.rows.beside.get(name, np.full(p.values.shape, np.nan)) for p in aligned]
+        beside[name] = np.concatenate(cells)
+    rows = replace(
+        panels[leading].rows,
+        times=_times([panel.rows.times for panel in panels]),
+        values=np.concatenate([panel.values for panel in aligned]),
+        beside=beside,
+        offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
+        ids=labels[0].append(labels[1:]).to_numpy(),
+        has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
+        static=join_static([panel.rows.static for panel in panels]),
+        inputs=join_inputs([panel.inputs for panel in panels]),
+        keeps_empty=any(panel.rows.keeps_empty for panel in panels),
+    )
+    if ids is not None:
+        faults = Faults("concat", read_ids(ids))
+        rows = replace(rows, ids=fit_ids(faults.ids, len(rows.ids), faults))
+        faults.raise_if_any()
+        if rows.static is not None:
+            index = pd.Index(rows.ids, tupleize_cols=False)
+            rows = replace(rows, static=rows.static.set_axis(index, axis=0))
+    return rows, all(panel.is_checked for panel in panels)
+
+
+def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
+    """Panel at a position, with the channels in the order of the leading one."""
+    panel, first = panels[position], panels[leading]
+    names, named = first.channel_names, first.has_channel_names
+    try:
+        return panel.align_channels(names, named=named, owner=f"panel {leading}")
+    except ValueError:
+        raise ValueError(
+            f"panel {position} has the channels {list(panel.channel_names)}, but panel {leading} "
+            f"has {list(names)}; give all panels the same, NaN where not observed, or choose those "
+            "that all have (select_channels)."
+        ) from None
+
+
+def _times(parts: Sequence[Times]) -> Times:
+    """Times of all rows; exact if all parts are and fit the finest resolution among them."""
+    counts, axis = np.concatenate([part.counts for part in parts]), parts[0].axis
+    if any(part.ticks is None for part in parts):
+        return Times(counts, axis)
+    per_unit, limit = max(part.per_unit for part in parts), np.iinfo(np.int64).max
+    pairs = [(part, per_unit // part.per_unit) for part in parts]
+    if any(np.abs(part.ticks).max(initial=0) > limit // factor for part, factor in pairs):
+        return Times(counts, axis)  # too far from 1970 for nanoseconds
+    return Times(counts, axis, np.concatenate([p.ticks * factor for p, factor in pairs]), per_unit)
+
+
+def join_static(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
+    """Static rows of several panels; None if none of them has any."""
+    if len({None if table is None else frozenset(table.columns) for table in tables}) > 1:
+        raise ValueError(
+            "the panels have different static columns; give all of them the same, NaN where not "
+            "known."
+        )
+    return None if tables[0] is None else pd.concat(tables)

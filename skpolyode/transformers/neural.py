@@ -32,8 +32,8 @@ from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times, series_index
-from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.inputs import on_clock_of
+from skpolyode.panel.query import typical_gap
 from skpolyode.panel.select import (
     drop_empty,
     fill_rows,

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.panel import Panel, query_times
-from skpolyode.panel.durations import read_duration
-from skpolyode.panel.query import edge, read_leads, times_since
+from skpolyode.panel.query import edge, read_duration, read_leads, times_since
 from skpolyode.panel.select import fill_values, observed_part
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer

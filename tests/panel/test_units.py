@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
-from skpolyode.panel.durations import choose_window, typical_gap
+from skpolyode.panel.query import choose_window, typical_gap
 from skpolyode.panel.select import observed_part
 from skpolyode.transformers.polyode import auto_step_size, choose_context
 
