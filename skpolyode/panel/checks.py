@@ -149,7 +149,7 @@ def build_rows(
     labels = fit_ids(faults.ids, len(rows.offsets) - 1, faults)
     has_ids = faults.ids is not None
     table = fit_static(rows.static if static is None else static, labels, has_ids, faults)
-    driven = fit_inputs(inputs, labels, rows.times.axis, faults)
+    driven = None if inputs is None else fit_inputs(inputs, labels, rows.times.axis, faults)
     faults.raise_if_any()
     return replace(
         rows,

@@ -177,9 +177,10 @@ def _unlabelled(rows: Any) -> Any:
 
 
 def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> Inputs | None:
-    """Inputs of each series, in the order of the ids; those of a panel are of the kind "hold"."""
-    if inputs is None:
-        return None
+    """Inputs of each series, in the order of the ids; those of a panel are of the kind "hold".
+
+    None if they do not fit, which is a fault.
+    """
     if not isinstance(inputs, Inputs):
         if not hasattr(inputs, "rows"):
             raise TypeError(

@@ -869,10 +869,10 @@ class Panel:
         ('dose',)
         """
         faults = Faults("inputs", self.ids, self.channel_names)
-        fitted = [fit_inputs(given, self.ids, self._rows.times.axis, faults) for given in inputs]
+        labels = self.ids, self._rows.times.axis
+        fitted = [fit_inputs(given, *labels, faults) for given in inputs if given is not None]
         faults.raise_if_any()
-        known = [given for given in fitted if given is not None]
-        joint = reduce(Inputs.joined, known) if known else None
+        joint = reduce(Inputs.joined, fitted) if fitted else None
         return self.from_rows(replace(self._rows, inputs=joint), self.is_checked)
 
     def with_limits(self, limits: Mapping[str, tuple[float | None, float | None]]) -> Self:

@@ -197,10 +197,26 @@ def refuse_early(
     text after "before"; it takes the number of times that are too early.
     """
     early = np.repeat(first, np.diff(offsets)) - times
-    if (wrong := early > 0).any():
+    refuse_queries(panel, early > 0, series_index(offsets), times, early, f"before {why}")
+
+
+def refuse_queries(
+    panel: Panel,
+    wrong: np.ndarray,
+    series: np.ndarray,
+    times: np.ndarray,
+    gaps: np.ndarray,
+    why: str,
+    name: str = "times",
+) -> None:
+    """Raise a ValueError for `wrong` times (Q,) of `series` (Q,), which are off by `gaps` (Q,).
+
+    It names the first of them. `why` is a format string that takes their number.
+    """
+    if wrong.any():
         k = int(np.argmax(wrong))
-        name = name_query(panel, series_index(offsets)[k], times[k], early[k])
-        raise ValueError(f"{name} before {why.format(int(wrong.sum()))}")
+        asked = name_query(panel, series[k], times[k], gaps[k], name)
+        raise ValueError(f"{asked} {why.format(int(wrong.sum()))}")
 
 
 def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:

@@ -110,7 +110,17 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
             )
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
     aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
+    tables = [panel.rows.static for panel in panels]
+    if len({None if table is None else frozenset(table.columns) for table in tables}) > 1:
+        raise ValueError(
+            "the panels have different static columns; give all of them the same, NaN where not "
+            "known."
+        )
     labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
+    index, faults = labels[0].append(labels[1:]), Faults("concat", read_ids(ids))
+    if ids is not None:
+        index = pd.Index(fit_ids(faults.ids, len(index), faults), tupleize_cols=False)
+        faults.raise_if_any()
     beside = {}
     for name in dict.fromkeys(name for panel in aligned for name in panel.rows.beside):
         cells = [p.rows.beside.get(name, np.full(p.values.shape, np.nan)) for p in aligned]
@@ -121,19 +131,12 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         values=np.concatenate([panel.values for panel in aligned]),
         beside=beside,
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
-        ids=labels[0].append(labels[1:]).to_numpy(),
+        ids=index.to_numpy(),
         has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
-        static=join_static([panel.rows.static for panel in panels]),
+        static=None if tables[0] is None else pd.concat(tables).set_axis(index, axis=0),
         inputs=join_inputs([panel.inputs for panel in panels]),
         keeps_empty=any(panel.rows.keeps_empty for panel in panels),
     )
-    if ids is not None:
-        faults = Faults("concat", read_ids(ids))
-        rows = replace(rows, ids=fit_ids(faults.ids, len(rows.ids), faults))
-        faults.raise_if_any()
-        if rows.static is not None:
-            index = pd.Index(rows.ids, tupleize_cols=False)
-            rows = replace(rows, static=rows.static.set_axis(index, axis=0))
     return rows, all(panel.is_checked for panel in panels)
 
 
@@ -161,13 +164,3 @@ def _times(parts: Sequence[Times]) -> Times:
     if any(np.abs(part.ticks).max(initial=0) > limit // factor for part, factor in pairs):
         return Times(counts, axis)  # too far from 1970 for nanoseconds
     return Times(counts, axis, np.concatenate([p.ticks * factor for p, factor in pairs]), per_unit)
-
-
-def join_static(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
-    """Static rows of several panels; None if none of them has any."""
-    if len({None if table is None else frozenset(table.columns) for table in tables}) > 1:
-        raise ValueError(
-            "the panels have different static columns; give all of them the same, NaN where not "
-            "known."
-        )
-    return None if tables[0] is None else pd.concat(tables)

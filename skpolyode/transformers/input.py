@@ -231,8 +231,21 @@ def _converted(
     estimator: BaseEstimator, X: Any, reset: bool, name: str
 ) -> tuple[Panel, tuple[int, ...] | None]:
     """Panel, and the shape of the input if it was an array or a table, else None."""
-    if _is_collection(estimator, X, reset):
-        return _panel_of_series(estimator, X, reset, name), None
+    # scikit-learn reports frames whose columns differ from those of `fit`.
+    is_table = not reset and hasattr(estimator, "feature_names_in_") and column_names(X)
+    # After a fit on ragged series, those of a list may happen to have the same length.
+    is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
+    if not is_table and (is_list or is_ragged(X)):
+        if isinstance(X, Panel):
+            # Aligned before rows without the channels of `fit` are refused.
+            panel = as_panel(X if reset else _aligned(estimator, X, name), name=name)
+            rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even 0, 1, ...
+            return Panel.from_rows(rows, panel.is_checked, panel.is_observed), None
+        if not reset and isinstance(X, list | tuple):
+            due = (estimator.n_channels_in_,)
+            if all(isinstance(x, np.ndarray) and x.shape[1:] == due for x in X):
+                X = [(np.arange(len(x)), x) for x in X]  # channels, as in `fit`, do not come first
+        return as_panel(X, name=name), None
     shape = shape_of(X)
     if len(shape) < 3:
         array = _validated_table(estimator, X, reset, name)
@@ -240,31 +253,6 @@ def _converted(
     if reset or shape[2:] != (estimator.n_channels_in_,):  # channels may come first
         return as_panel(X, name=name), shape
     return Panel.from_rows(build_rows(name, rows_from_array, X)), shape
-
-
-def _is_collection(estimator: Any, X: Any, reset: bool) -> bool:
-    """Whether an input holds series one by one, and is not one array or frame."""
-    if reset:
-        return is_ragged(X)
-    if hasattr(estimator, "feature_names_in_") and column_names(X):
-        return False  # scikit-learn reports frames whose columns differ from those of `fit`
-    # After a fit on ragged series, those of a list may happen to have the same length.
-    return is_ragged(X) or (estimator.array_shape_ is None and isinstance(X, list | tuple))
-
-
-def _panel_of_series(estimator: Any, X: Any, reset: bool, name: str) -> Panel:
-    """Panel of series that are given one by one."""
-    if not reset and isinstance(X, list | tuple):
-        due = (estimator.n_channels_in_,)
-        if all(isinstance(x, np.ndarray) and x.shape[1:] == due for x in X):
-            X = [(np.arange(len(x)), x) for x in X]  # channels, as in `fit`, do not come first
-    if not reset and isinstance(X, Panel):
-        X = _aligned(estimator, X, name)  # before rows without the channels of `fit` are refused
-    panel = as_panel(X, name=name)
-    if not isinstance(X, Panel):
-        return panel
-    rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even if they are 0, 1, ...
-    return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
 
 
 def _validated_table(estimator: BaseEstimator, X: Any, reset: bool, name: str) -> np.ndarray:
