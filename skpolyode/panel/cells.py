@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -151,31 +150,6 @@ _LAST = np.iinfo(np.int64).max
 LAST_WHOLE = int(1 / np.finfo(np.float64).epsneg)  # 2**53: float64 holds all whole numbers up to it
 
 
-@dataclass(frozen=True)
-class TimeAxis:
-    """Meaning of the numbers in `times`: plain numbers (unit None) or datetimes."""
-
-    unit: str | None = None
-    tz: str | None = None
-
-    def __str__(self) -> str:
-        if self.unit is None:
-            return "plain numbers"
-        zone = "" if self.tz is None else f", of the time zone {self.tz}"
-        return f"datetimes counted in {self.unit!r}{zone}"
-
-    def to_user(self, times: np.ndarray) -> np.ndarray | pd.DatetimeIndex:
-        """Return times in the user's type: a DatetimeIndex, or the numbers themselves."""
-        if self.unit is None:
-            return times
-        return self.of_ticks(to_ticks(times, self.unit))
-
-    def of_ticks(self, ticks: np.ndarray, per_us: int = 1) -> pd.DatetimeIndex:
-        """Return the datetimes of whole micro- or nanoseconds since 1970."""
-        index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
-        return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
-
-
 class TimeBlock(NamedTuple):
     """Times of one series: numbers, or whole ticks for datetimes and timedeltas."""
 
@@ -196,7 +170,8 @@ class Times(NamedTuple):
     """Times of all rows: counts, which computations use, and exact ticks."""
 
     counts: np.ndarray  # float64 (n_obs,), NaN where missing
-    axis: TimeAxis
+    unit: str | None = None  # of datetimes; None for plain numbers
+    tz: str | None = None
     # int64 (n_obs,), exactly `per_unit` times the counts; None if there are only counts.
     ticks: np.ndarray | None = None
     per_unit: int = 1
@@ -207,6 +182,14 @@ class Times(NamedTuple):
         return self._replace(counts=self.counts[index], ticks=ticks)
 
     @property
+    def clock(self) -> str:
+        """Meaning of the counts, as text."""
+        if self.unit is None:
+            return "plain numbers"
+        zone = "" if self.tz is None else f", of the time zone {self.tz}"
+        return f"datetimes counted in {self.unit!r}{zone}"
+
+    @property
     def order(self) -> np.ndarray:
         """Numbers in the exact order of the times."""
         return self.counts if self.ticks is None else self.ticks
@@ -214,23 +197,25 @@ class Times(NamedTuple):
     @property
     def per_us(self) -> int:
         """Ticks per microsecond, for datetimes: 1 or 1000."""
-        return self.per_unit // MICROSECONDS[self.axis.unit]
+        return self.per_unit // MICROSECONDS[self.unit]
 
     def format(self, row: int, digits: int = 15) -> str:
         """Return the time of a row as text; numbers of 10^6 and more keep all digits."""
         time = self.counts[row]
-        if self.axis.unit is None or not np.isfinite(time):
+        if self.unit is None or not np.isfinite(time):
             return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
         return str(self.at([row]).to_user()[0])
 
     def to_user(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times in the user's type."""
+        if self.unit is None:  # timedeltas become plain numbers; whole numbers stay integers
+            return self.counts if self.ticks is None or self.per_unit > 1 else self.ticks
         if self.ticks is None:
-            return self.axis.to_user(self.counts)
-        if self.axis.unit is not None:
-            return self.axis.of_ticks(self.ticks, self.per_us)
-        # Timedeltas become plain numbers; whole numbers stay integers.
-        return self.ticks if self.per_unit == 1 else self.counts
+            ticks, per_us = to_ticks(self.counts, self.unit), 1
+        else:
+            ticks, per_us = self.ticks, self.per_us
+        index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
+        return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
 
 
 def read_times(times: object) -> TimeBlock:
@@ -286,7 +271,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
     """Concatenate blocks of one kind into float64 times with their time axis."""
     filled = [block for block in blocks if block.data.size]
     if not filled:
-        return Times(np.empty(0), TimeAxis(time_unit))
+        return Times(np.empty(0), time_unit)
     kinds = {block.kind for block in filled}
     if len(kinds) > 1:
         raise TypeError(
@@ -299,7 +284,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
         if time_unit is not None:
             _refuse_far(counts, time_unit)
         large = data.dtype.kind in "iu" and LAST_WHOLE < np.abs(counts).max() < float(_LAST)
-        return Times(counts, TimeAxis(time_unit), *_spanned(data, 1) if large else ())
+        return Times(counts, time_unit, None, *_spanned(data, 1) if large else ())
     unit = time_unit or DEFAULT_UNIT
     per_us = max(block.per_us for block in filled)
     coarse = [block.data for block in filled if block.per_us < per_us]
@@ -309,7 +294,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
     per_unit = per_us * MICROSECONDS[unit]
     counts = np.where(data == _NAT, np.nan, data / per_unit)
     if kinds == {"timedelta"}:
-        return Times(counts, TimeAxis(), *_spanned(data, per_unit))
+        return Times(counts, None, None, *_spanned(data, per_unit))
     zones = {block.tz for block in filled}
     if len(zones) > 1 and None in zones:
         raise TypeError(
@@ -317,7 +302,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
             "tz_localize."
         )
     tz = zones.pop() if len(zones) == 1 else "UTC"
-    return Times(counts, TimeAxis(unit, tz), *_spanned(data, per_unit))
+    return Times(counts, unit, tz, *_spanned(data, per_unit))
 
 
 def _as_ticks(block: TimeBlock, per_us: int) -> np.ndarray:

@@ -149,7 +149,7 @@ def build_rows(
     labels = fit_ids(faults.ids, len(rows.offsets) - 1, faults)
     has_ids = faults.ids is not None
     table = fit_static(rows.static if static is None else static, labels, has_ids, faults)
-    driven = None if inputs is None else fit_inputs(inputs, labels, rows.times.axis, faults)
+    driven = None if inputs is None else fit_inputs(inputs, labels, rows.times, faults)
     faults.raise_if_any()
     return replace(
         rows,
@@ -205,7 +205,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         before = f"times must increase, but the time before it is {rows.format(row - 1)}"
         return f"{_where(rows, faults, row)}: {before}"
 
-    unit, tz = rows.times.axis.unit, rows.times.axis.tz
+    unit, tz = rows.times.unit, rows.times.tz
     is_local, kind = unit and not tz, SWAPPED if swapped else UNSORTED
     if is_local and (np.diff(counts)[back - 1] >= -MICROSECONDS["h"] / MICROSECONDS[unit]).all():
         kind = SET_BACK

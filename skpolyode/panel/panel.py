@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.cells import Times
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows, fit_limits
 from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.readers.lists import (
@@ -479,10 +478,10 @@ class Panel:
                 array.flags.writeable = False
             return array
 
-        counts, axis, ticks, per_unit = rows.times
+        counts, ticks = read_only(rows.times.counts), read_only(rows.times.ticks)
         self._rows = replace(
             rows,
-            times=Times(read_only(counts), axis, read_only(ticks), per_unit),
+            times=rows.times._replace(counts=counts, ticks=ticks),
             values=read_only(rows.values),
             beside={name: read_only(column) for name, column in rows.beside.items()},
             offsets=read_only(rows.offsets),
@@ -591,17 +590,17 @@ class Panel:
     @property
     def time_unit(self) -> str | None:
         """Unit of the counts in `times` for datetimes, None for plain numbers."""
-        return self._rows.times.axis.unit
+        return self._rows.times.unit
 
     @property
     def tz(self) -> str | None:
         """Name of the time zone of datetimes."""
-        return self._rows.times.axis.tz
+        return self._rows.times.tz
 
     @property
     def is_datetime(self) -> bool:
         """Whether the times are datetimes."""
-        return self._rows.times.axis.unit is not None
+        return self._rows.times.unit is not None
 
     @property
     def n_series(self) -> int:
@@ -869,8 +868,8 @@ class Panel:
         ('dose',)
         """
         faults = Faults("inputs", self.ids, self.channel_names)
-        labels = self.ids, self._rows.times.axis
-        fitted = [fit_inputs(given, *labels, faults) for given in inputs if given is not None]
+        ids, times = self.ids, self._rows.times
+        fitted = [fit_inputs(given, ids, times, faults) for given in inputs if given is not None]
         faults.raise_if_any()
         joint = reduce(Inputs.joined, fitted) if fitted else None
         return self.from_rows(replace(self._rows, inputs=joint), self.is_checked)

@@ -101,12 +101,12 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         panel if panel.rows.origin is None else panel.like(panel.times, panel.values, panel.offsets)
         for panel in panels
     ]
-    first = panels[0]
-    for position, panel in enumerate(panels):
-        if panel.rows.times.axis != first.rows.times.axis:
+    clocks = [panel.rows.times.clock for panel in panels]
+    for position, clock in enumerate(clocks):
+        if clock != clocks[0]:
             raise ValueError(
-                f"panel {position} has times in {panel.rows.times.axis}, panel 0 in "
-                f"{first.rows.times.axis}; build all of them with one time_unit and time zone."
+                f"panel {position} has times in {clock}, panel 0 in {clocks[0]}; build all of them "
+                "with one time_unit and time zone."
             )
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
     aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
@@ -156,11 +156,13 @@ def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
 
 def _times(parts: Sequence[Times]) -> Times:
     """Times of all rows; exact if all parts are and fit the finest resolution among them."""
-    counts, axis = np.concatenate([part.counts for part in parts]), parts[0].axis
+    counts = np.concatenate([part.counts for part in parts])
+    plain = Times(counts, parts[0].unit, parts[0].tz)
     if any(part.ticks is None for part in parts):
-        return Times(counts, axis)
+        return plain
     per_unit, limit = max(part.per_unit for part in parts), np.iinfo(np.int64).max
-    pairs = [(part, per_unit // part.per_unit) for part in parts]
-    if any(np.abs(part.ticks).max(initial=0) > limit // factor for part, factor in pairs):
-        return Times(counts, axis)  # too far from 1970 for nanoseconds
-    return Times(counts, axis, np.concatenate([p.ticks * factor for p, factor in pairs]), per_unit)
+    pairs = [(part.ticks, per_unit // part.per_unit) for part in parts]
+    if any(np.abs(ticks).max(initial=0) > limit // factor for ticks, factor in pairs):
+        return plain  # too far from 1970 for nanoseconds
+    ticks = np.concatenate([ticks * factor for ticks, factor in pairs])
+    return plain._replace(ticks=ticks, per_unit=per_unit)

@@ -21,7 +21,7 @@ from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged
-from skpolyode.panel.cells import TimeAxis, unmasked, with_nan
+from skpolyode.panel.cells import Times, unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
 from skpolyode.panel.convert import shape_of
 from skpolyode.panel.query import typical_gap
@@ -358,11 +358,12 @@ def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
     panel, owner = align_to_fit(panel, estimator, name), type(estimator).__name__
     unit = estimator.time_unit_
     if panel.time_unit != unit:
+        found, wanted = (Times(panel.times, each).clock for each in (panel.time_unit, unit))
         both = panel.is_datetime and unit is not None
         remedy = f"build {name} with time_unit={unit!r} (Panel.from_frames, ...)"
         remedy = remedy if both else "give datetimes to both, or numbers"
         raise ValueError(
-            f"the times of {name} are in {TimeAxis(panel.time_unit)}, but {owner} was fitted on "
-            f"times in {TimeAxis(unit)}: {remedy}."
+            f"the times of {name} are in {found}, but {owner} was fitted on times in {wanted}: "
+            f"{remedy}."
         )
     return panel

@@ -157,7 +157,8 @@ class Resampler(PathTransformer):
         """
         panel = read_panel(self, X, reset=False)
         if self.relative_to is None:
-            times, offsets = query_times(panel, panel.rows.times.axis.to_user(self.grid_))
+            grid = panel.rows.times._replace(counts=self.grid_, ticks=None)
+            times, offsets = query_times(panel, grid.to_user())
         else:
             seen = observed_part(panel)
             origin = edge(self.relative_to, seen.start, seen.end)
