@@ -215,13 +215,12 @@ def on_clock_of(panel: Any) -> Inputs | None:
     rows, inputs = panel.rows, panel.inputs
     if inputs is None or (rows.origin is None and inputs.stored.tz is None):
         return inputs
-    driving = (inputs.stored if rows.origin is None else inputs.panel).rows
+    driving = inputs.panel.rows
     times = driving.times._replace(tz=None, ticks=None)
     if rows.origin is not None:
         counts = rows.since_origin(driving.times, np.repeat(rows.origin, driving.lengths))
         times = times._replace(counts=counts)
-    found = Inputs(panel.from_rows(_unlabelled(replace(driving, times=times))), inputs.kinds)
-    return found if rows.origin is not None else found.at(inputs.series)
+    return Inputs(panel.from_rows(_unlabelled(replace(driving, times=times))), inputs.kinds)
 
 
 def join_inputs(given: Sequence[Inputs | None]) -> Inputs | None:

@@ -21,7 +21,7 @@ from skpolyode.panel.cells import (
 )
 from skpolyode.panel.checks import plain_label
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import inside_series, offsets_from, series_index
+from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.panel.selection import refuse_reordered
 
@@ -344,31 +344,6 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
         raise TypeError(
             f"{name}: the series have {ours}, the times {its}: give both the same with tz_localize."
         )
-
-
-def typical_gap(panel: Panel) -> float:
-    """Mean gap, with gaps capped at four times the third quartile.
-
-    It is the model's unit of time. The mean bounds the number of integration steps by the number
-    of observations; the cap keeps a few enormous gaps from setting the scale.
-
-    Parameters
-    ----------
-    panel : Panel
-        Training series without empty rows.
-
-    Examples
-    --------
-    >>> from skpolyode.panel import Panel
-    >>> from skpolyode.panel.query import typical_gap
-    >>> times = [0.0, 1.0, 3.0, 6.0]
-    >>> typical_gap(Panel.from_series([(times, times)]))
-    2.0
-    """
-    gaps = np.diff(panel.elapsed)[inside_series(panel.offsets, len(panel.times))]
-    if not len(gaps):
-        return 1.0
-    return float(np.minimum(gaps, 4 * np.quantile(gaps, 0.75)).mean())
 
 
 def read_duration(name: str, value: Any, time_unit: str | None) -> float:

@@ -24,10 +24,9 @@ from skpolyode.panel import Panel, as_panel, is_ragged
 from skpolyode.panel.cells import Times, unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
 from skpolyode.panel.convert import shape_of
-from skpolyode.panel.query import typical_gap
 from skpolyode.panel.readers.kinds import column_names, column_times
 from skpolyode.panel.readers.lists import rows_from_array
-from skpolyode.panel.select import drop_empty, observed_series
+from skpolyode.panel.select import drop_empty, observed_series, typical_gap
 from skpolyode.panel.selection import align_to_fit, refuse_reordered
 from skpolyode.panel.units import LARGEST, CellLimits, ChannelScaler, warn_of_codes, within_limits
 from skpolyode.threads import learning
