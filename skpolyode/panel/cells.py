@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,6 +18,11 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 NUMBER_KINDS = "biuf"
+_TIME_NAMES = frozenset(
+    f"{unit}{plural}"
+    for unit in ("time", "timestamp", "datetime", "date", "day", "hour", "minute", "second")
+    for plural in ("", "s")
+)
 
 
 class BadCell(NamedTuple):
@@ -133,6 +138,55 @@ def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
         except (TypeError, ValueError, OverflowError):
             bad.append(BadCell(position, cell))
     return out.reshape(array.shape), bad
+
+
+def column_names(X: Any) -> list[Any]:
+    """Return the names of the columns of a pandas, polars or pyarrow frame, else none."""
+    if isinstance(X, pd.DataFrame):
+        return list(X.columns)
+    return list(getattr(X, "column_names", polars_schema(X)))
+
+
+def column_of(frame: Any, name: object) -> pd.Series | np.ndarray:
+    """Return a column of a pandas or polars frame."""
+    found = frame[name]
+    if isinstance(found, pd.DataFrame):
+        raise ValueError(f"column {name!r} occurs more than once.")
+    if isinstance(found, pd.Series):
+        return found
+    array = found.to_numpy()  # `to_pandas` of polars needs pyarrow
+    zone = getattr(getattr(found, "dtype", None), "time_zone", None)  # pyarrow has none
+    if zone is None:
+        return array
+    return pd.Series(pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone))
+
+
+def as_pandas(table: Any) -> Any:
+    """Convert a polars or pyarrow frame to pandas, with the same columns."""
+    names = [] if isinstance(table, pd.DataFrame) else column_names(table)
+    return pd.DataFrame({name: column_of(table, name) for name in names}) if names else table
+
+
+def polars_schema(X: Any) -> Mapping[str, Any]:
+    """Return the types of the columns of a polars frame, by name; else none."""
+    schema = getattr(X, "schema", None)
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def is_nested(X: pd.DataFrame) -> bool:
+    """Return whether the cells of a frame hold whole series."""
+    return X.size > 0 and isinstance(X.iat[0, 0], pd.Series | np.ndarray)
+
+
+def is_id_name(name: object) -> bool:
+    """Return whether a column has a typical name of ids."""
+    text = str(name).lower()
+    return text == "id" or text.endswith("_id")
+
+
+def is_time_name(name: object) -> bool:
+    """Return whether a column has a typical name of times."""
+    return str(name).lower() in _TIME_NAMES
 
 
 _UNITS = ("us", "ms", "s", "min", "h", "D")

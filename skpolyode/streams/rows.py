@@ -12,7 +12,7 @@ import pandas as pd
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.cells import join_times, rectangular
+from skpolyode.panel.cells import as_pandas, join_times, rectangular
 from skpolyode.panel.checks import (
     DUPLICATE,
     TOO_LARGE,
@@ -23,7 +23,6 @@ from skpolyode.panel.checks import (
     some_of,
 )
 from skpolyode.panel.query import check_kind, read_instants
-from skpolyode.panel.readers.kinds import as_pandas
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.readers.long import Table, group_rows
 from skpolyode.panel.rows import default_channel_names

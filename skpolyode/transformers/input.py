@@ -21,10 +21,9 @@ from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged
-from skpolyode.panel.cells import Times, unmasked, with_nan
+from skpolyode.panel.cells import Times, column_names, unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
-from skpolyode.panel.convert import shape_of
-from skpolyode.panel.readers.kinds import column_names, column_times
+from skpolyode.panel.convert import column_times, shape_of
 from skpolyode.panel.readers.lists import rows_from_array
 from skpolyode.panel.select import drop_empty, observed_series, typical_gap
 from skpolyode.panel.selection import align_to_fit, refuse_reordered

@@ -14,13 +14,16 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import (
     BadCell,
     TimeBlock,
+    as_pandas,
+    column_names,
+    is_id_name,
+    is_time_name,
     join_times,
     read_times,
     read_values,
     text_columns,
 )
 from skpolyode.panel.checks import NOT_NUMERIC, TEXT, first_misplaced, note_bad_cells, read_ids
-from skpolyode.panel.readers.kinds import as_pandas, column_names, is_id_name, is_time_name
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
 
 Block = tuple[TimeBlock, np.ndarray, Sequence[BadCell]]  # times and values of one series
