@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from skpolyode.errors import check_share, check_shares, plain_repr
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
-from skpolyode.panel.query import edge, refuse_early, refuse_queries, times_since
+from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
 from skpolyode.panel.select import observed_part, observed_series, series_chunks
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import Units
@@ -277,8 +277,8 @@ def read_until(panel: Panel, until: Any, since: np.ndarray | None) -> np.ndarray
         "before its last observation ({} such series): crossings are looked for after it; give a "
         'later time, or a duration with relative_to="end".'
     )
-    series, early = np.arange(panel.n_series), 0 - (flat - panel.end)
-    refuse_queries(panel, early >= 0, series, flat, early, why, "until")
+    early = 0 - (flat - panel.end)
+    refuse_first(early >= 0, lambda k: name_query(panel, k, flat[k], early[k], "until"), why)
     return flat
 
 

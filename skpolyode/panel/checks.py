@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Number
 from typing import Literal, TypedDict, get_args
@@ -337,28 +337,6 @@ def fit_channel_names(
     repeated = sorted({name for name in found if found.count(name) > 1})
     faults.add(NAMES, [f"channel name {name!r} occurs more than once" for name in repeated])
     return found
-
-
-def fit_limits(
-    limits: Mapping[str, tuple[float | None, float | None]], known: Sequence[str]
-) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest value of channels, infinite where there is none."""
-    read = {}
-    for name, given in limits.items():
-        if name not in known:
-            raise ValueError(f"limits: there is no channel {name!r}; the panel has {list(known)}.")
-        try:
-            pairs = zip(given, (-np.inf, np.inf), strict=True)
-            low, high = (float(end if x is None else x) for x, end in pairs)
-        except (TypeError, ValueError):
-            low = high = np.nan
-        if not low < high:
-            raise ValueError(
-                f"limits of channel {name!r} must be its least and its largest value, None where "
-                f"there is none, got {given!r}."
-            )
-        read[name] = low, high
-    return read
 
 
 def fit_static(

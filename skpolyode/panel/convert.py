@@ -90,9 +90,7 @@ def _is_list_of_tables(X: Any) -> bool:
 
 
 def _is_ragged_list(X: Any) -> bool:
-    if not is_vector(first_of(X)):
-        return False
-    return all(map(is_vector, X)) and len(set(map(len, X))) > 1
+    return is_vector(first_of(X)) and all(map(is_vector, X)) and len(set(map(len, X))) > 1
 
 
 def _is_dict_of_series(X: Any) -> bool:

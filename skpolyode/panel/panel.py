@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.checks import Empty, PanelOptions, build_rows, fit_limits
+from skpolyode.panel.checks import Empty, PanelOptions, build_rows
 from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.readers.lists import (
     rows_from_array,
@@ -904,7 +904,21 @@ class Panel:
         >>> panel.with_limits({"spo2": (0, 100)}).rows.limits
         {'spo2': (0.0, 100.0)}
         """
-        joint = {**self._rows.limits, **fit_limits(limits, self.channel_names)}
+        joint, known = dict(self._rows.limits), list(self.channel_names)
+        for name, given in limits.items():
+            if name not in known:
+                raise ValueError(f"limits: there is no channel {name!r}; the panel has {known}.")
+            try:
+                pairs = zip(given, (-np.inf, np.inf), strict=True)
+                low, high = (float(end if x is None else x) for x, end in pairs)
+            except (TypeError, ValueError):
+                low = high = np.nan
+            if not low < high:
+                raise ValueError(
+                    f"limits of channel {name!r} must be its least and its largest value, None "
+                    f"where there is none, got {given!r}."
+                )
+            joint[name] = low, high
         return self.from_rows(replace(self._rows, limits=joint), self._checked, self._observed)
 
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -196,27 +197,15 @@ def refuse_early(
     The times of each series start at `offsets` (n_series + 1,). `why` is a format string for the
     text after "before"; it takes the number of times that are too early.
     """
-    early = np.repeat(first, np.diff(offsets)) - times
-    refuse_queries(panel, early > 0, series_index(offsets), times, early, f"before {why}")
+    early, series = np.repeat(first, np.diff(offsets)) - times, series_index(offsets)
+    why = f"before {why}"
+    refuse_first(early > 0, lambda k: name_query(panel, series[k], times[k], early[k]), why)
 
 
-def refuse_queries(
-    panel: Panel,
-    wrong: np.ndarray,
-    series: np.ndarray,
-    times: np.ndarray,
-    gaps: np.ndarray,
-    why: str,
-    name: str = "times",
-) -> None:
-    """Raise a ValueError for `wrong` times (Q,) of `series` (Q,), which are off by `gaps` (Q,).
-
-    It names the first of them. `why` is a format string that takes their number.
-    """
+def refuse_first(wrong: np.ndarray, name: Callable[[int], str], why: str) -> None:
+    """Raise a ValueError with the `name` of the first entry of a mask; `why` takes their number."""
     if wrong.any():
-        k = int(np.argmax(wrong))
-        asked = name_query(panel, series[k], times[k], gaps[k], name)
-        raise ValueError(f"{asked} {why.format(int(wrong.sum()))}")
+        raise ValueError(f"{name(int(np.argmax(wrong)))} {why.format(int(wrong.sum()))}")
 
 
 def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:

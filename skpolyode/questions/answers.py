@@ -8,6 +8,7 @@ Gauss-Legendre rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from skpolyode.embedders.paths import SLOPES
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.continued import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
-from skpolyode.panel.query import edge, refuse_early, refuse_queries, times_since
+from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
 from skpolyode.panel.select import (
     fill_rows,
     fill_values,
@@ -78,9 +79,12 @@ def integrals(
 
     start = first if sides[0] is None else read("start", sides[0])
     end = last if sides[1] is None else read("end", sides[1])
-    asked, name = (np.arange(panel.n_series), start), "start of the window"
-    refuse_queries(panel, start >= end, *asked, start - end, _EMPTY, name)
-    refuse_queries(panel, start < first, *asked, first - start, _BEFORE, name)
+
+    def name(k: int, off: np.ndarray) -> str:
+        return name_query(panel, k, start[k], off[k], "start of the window")
+
+    refuse_first(start >= end, partial(name, off=start - end), _EMPTY)
+    refuse_first(start < first, partial(name, off=first - start), _BEFORE)
     columns = ["value", "lower", "upper"][: 3 if hasattr(transformer, "sample_paths") else 1]
 
     def find(part: Panel) -> np.ndarray:
