@@ -264,10 +264,8 @@ class Times(NamedTuple):
         """Return the times in the user's type."""
         if self.unit is None:  # timedeltas become plain numbers; whole numbers stay integers
             return self.counts if self.ticks is None or self.per_unit > 1 else self.ticks
-        if self.ticks is None:
-            ticks, per_us = to_ticks(self.counts, self.unit), 1
-        else:
-            ticks, per_us = self.ticks, self.per_us
+        ticks = to_ticks(self.counts, self.unit) if self.ticks is None else self.ticks
+        per_us = 1 if self.ticks is None else self.per_us
         index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
         return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
 

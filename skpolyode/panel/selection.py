@@ -101,13 +101,7 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         panel if panel.rows.origin is None else panel.like(panel.times, panel.values, panel.offsets)
         for panel in panels
     ]
-    clocks = [panel.rows.times.clock for panel in panels]
-    for position, clock in enumerate(clocks):
-        if clock != clocks[0]:
-            raise ValueError(
-                f"panel {position} has times in {clock}, panel 0 in {clocks[0]}; build all of them "
-                "with one time_unit and time zone."
-            )
+    times = _times([panel.rows.times for panel in panels])
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
     aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
     tables = [panel.rows.static for panel in panels]
@@ -127,7 +121,7 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         beside[name] = np.concatenate(cells)
     rows = replace(
         panels[leading].rows,
-        times=_times([panel.rows.times for panel in panels]),
+        times=times,
         values=np.concatenate([panel.values for panel in aligned]),
         beside=beside,
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
@@ -155,7 +149,17 @@ def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
 
 
 def _times(parts: Sequence[Times]) -> Times:
-    """Times of all rows; exact if all parts are and fit the finest resolution among them."""
+    """Times of all rows; exact if all parts are and fit the finest resolution among them.
+
+    A ValueError if their clocks differ.
+    """
+    clocks = [part.clock for part in parts]
+    for position, clock in enumerate(clocks):
+        if clock != clocks[0]:
+            raise ValueError(
+                f"panel {position} has times in {clock}, panel 0 in {clocks[0]}; build all of them "
+                "with one time_unit and time zone."
+            )
     counts = np.concatenate([part.counts for part in parts])
     plain = Times(counts, parts[0].unit, parts[0].tz)
     if any(part.ticks is None for part in parts):
