@@ -11,8 +11,7 @@ from skpolyode.forecasting.evaluation import trained_on
 from skpolyode.futures.continued import first_crossings
 from skpolyode.futures.samples import channel_at, check_line, sign_of
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.durations import read_duration
-from skpolyode.panel.query import split_at
+from skpolyode.panel.query import read_duration, split_at
 from skpolyode.panel.selection import align_to_fit
 
 

@@ -70,16 +70,16 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_682,
-    "code lines of the core": 11_850,
-    "tuned constants": 252,
+    "code lines of the package": 20_613,
+    "code lines of the core": 11_791,
+    "tuned constants": 251,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,
-    "files entered by fit": 46,
-    "files entered by transform": 25,
-    "files entered by first forecast": 37,
-    "files entered by forecast": 33,
+    "files entered by fit": 43,
+    "files entered by transform": 22,
+    "files entered by first forecast": 34,
+    "files entered by forecast": 30,
 }
 
 

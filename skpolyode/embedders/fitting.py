@@ -74,7 +74,7 @@ def with_validation(panel: Panel, validation: Panel, groups: np.ndarray | None) 
             "them in its `static`, NaN where not known."
         )
     static = validation.static[names] if names else None
-    clock = validation.rows.times._replace(axis=panel.rows.times.axis)  # in any time zone
+    clock = validation.rows.times._replace(tz=panel.tz)  # in any time zone
     others = Panel.from_rows(replace(validation.rows, times=clock, static=static))
     joint = Panel.concat([panel, others], ids=np.arange(len(panel) + len(others))).since_start()
     return Split(joint, np.arange(joint.n_series) >= panel.n_series)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skpolyode.errors import ParameterError
-from skpolyode.panel.durations import read_duration
+from skpolyode.panel.query import read_duration
 
 MAX_HARMONICS = 6  # of a season
 LONGEST_PAST = 1000  # last rows of a series that are searched

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from skpolyode.errors import check_share, check_shares, plain_repr
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
-from skpolyode.panel.query import edge, name_query, refuse_early, times_since
+from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
 from skpolyode.panel.select import observed_part, observed_series, series_chunks
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import Units
@@ -273,14 +273,12 @@ def read_until(panel: Panel, until: Any, since: np.ndarray | None) -> np.ndarray
                 f"{plain_repr(until)}."
             )
     flat, _ = times_since(panel, given, since, "until")
-    horizon = flat - panel.end
-    if (wrong := horizon <= 0).any():
-        k = int(np.argmax(wrong))
-        name = name_query(panel, k, flat[k], 0 - horizon[k], "until")
-        raise ValueError(
-            f"{name} before its last observation ({int(wrong.sum())} such series): crossings are "
-            'looked for after it; give a later time, or a duration with relative_to="end".'
-        )
+    why = (
+        "before its last observation ({} such series): crossings are looked for after it; give a "
+        'later time, or a duration with relative_to="end".'
+    )
+    early = 0 - (flat - panel.end)
+    refuse_first(early >= 0, lambda k: name_query(panel, k, flat[k], early[k], "until"), why)
     return flat
 
 

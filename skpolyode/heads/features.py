@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skpolyode.heads.minirocket import MiniRocket, has_minirocket
 from skpolyode.panel import Panel
-from skpolyode.panel.durations import typical_gap
+from skpolyode.panel.select import typical_gap
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.transformers import Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer

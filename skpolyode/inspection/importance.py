@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.base import is_classifier, is_regressor
 
 from skpolyode.panel import Panel, as_panel, query_times
-from skpolyode.panel.durations import read_duration
+from skpolyode.panel.query import read_duration
 from skpolyode.panel.select import hide_cells, series_chunks, series_of_rows, take
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.plotting.channels import (

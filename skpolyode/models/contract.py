@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from skpolyode.memory import Memory
-from skpolyode.panel.durations import read_memory
+from skpolyode.panel.query import read_memory
 from skpolyode.panel.select import last_seen_rows
 from skpolyode.saving.codec import saved
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.panel.durations import read_duration
 from skpolyode.panel.inputs import Inputs
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.query import moments
+from skpolyode.panel.query import moments, read_duration
 from skpolyode.panel.rows import offsets_from
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,6 +18,11 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 NUMBER_KINDS = "biuf"
+_TIME_NAMES = frozenset(
+    f"{unit}{plural}"
+    for unit in ("time", "timestamp", "datetime", "date", "day", "hour", "minute", "second")
+    for plural in ("", "s")
+)
 
 
 class BadCell(NamedTuple):
@@ -136,14 +140,57 @@ def to_float(array: np.ndarray) -> tuple[np.ndarray, list[BadCell]]:
     return out.reshape(array.shape), bad
 
 
-MICROSECONDS = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "D": 86_400_000_000,
-}
+def column_names(X: Any) -> list[Any]:
+    """Return the names of the columns of a pandas, polars or pyarrow frame, else none."""
+    if isinstance(X, pd.DataFrame):
+        return list(X.columns)
+    return list(getattr(X, "column_names", polars_schema(X)))
+
+
+def column_of(frame: Any, name: object) -> pd.Series | np.ndarray:
+    """Return a column of a pandas or polars frame."""
+    found = frame[name]
+    if isinstance(found, pd.DataFrame):
+        raise ValueError(f"column {name!r} occurs more than once.")
+    if isinstance(found, pd.Series):
+        return found
+    array = found.to_numpy()  # `to_pandas` of polars needs pyarrow
+    zone = getattr(getattr(found, "dtype", None), "time_zone", None)  # pyarrow has none
+    if zone is None:
+        return array
+    return pd.Series(pd.DatetimeIndex(array).tz_localize("UTC").tz_convert(zone))
+
+
+def as_pandas(table: Any) -> Any:
+    """Convert a polars or pyarrow frame to pandas, with the same columns."""
+    names = [] if isinstance(table, pd.DataFrame) else column_names(table)
+    return pd.DataFrame({name: column_of(table, name) for name in names}) if names else table
+
+
+def polars_schema(X: Any) -> Mapping[str, Any]:
+    """Return the types of the columns of a polars frame, by name; else none."""
+    schema = getattr(X, "schema", None)
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def is_nested(X: pd.DataFrame) -> bool:
+    """Return whether the cells of a frame hold whole series."""
+    return X.size > 0 and isinstance(X.iat[0, 0], pd.Series | np.ndarray)
+
+
+def is_id_name(name: object) -> bool:
+    """Return whether a column has a typical name of ids."""
+    text = str(name).lower()
+    return text == "id" or text.endswith("_id")
+
+
+def is_time_name(name: object) -> bool:
+    """Return whether a column has a typical name of times."""
+    return str(name).lower() in _TIME_NAMES
+
+
+_UNITS = ("us", "ms", "s", "min", "h", "D")
+MICROSECONDS = {unit: pd.Timedelta(1, unit) // pd.Timedelta(1, "us") for unit in _UNITS}
 DEFAULT_UNIT = "s"
 _TEXT_REMEDY = "; convert text with pandas.to_datetime"
 _INDEX_OF = {
@@ -155,31 +202,6 @@ _RESOLUTIONS = {1: "us", 1000: "ns"}
 _NAT = np.iinfo(np.int64).min
 _LAST = np.iinfo(np.int64).max
 LAST_WHOLE = int(1 / np.finfo(np.float64).epsneg)  # 2**53: float64 holds all whole numbers up to it
-
-
-@dataclass(frozen=True)
-class TimeAxis:
-    """Meaning of the numbers in `times`: plain numbers (unit None) or datetimes."""
-
-    unit: str | None = None
-    tz: str | None = None
-
-    def __str__(self) -> str:
-        if self.unit is None:
-            return "plain numbers"
-        zone = "" if self.tz is None else f", of the time zone {self.tz}"
-        return f"datetimes counted in {self.unit!r}{zone}"
-
-    def to_user(self, times: np.ndarray) -> np.ndarray | pd.DatetimeIndex:
-        """Return times in the user's type: a DatetimeIndex, or the numbers themselves."""
-        if self.unit is None:
-            return times
-        return self.of_ticks(to_ticks(times, self.unit))
-
-    def of_ticks(self, ticks: np.ndarray, per_us: int = 1) -> pd.DatetimeIndex:
-        """Return the datetimes of whole micro- or nanoseconds since 1970."""
-        index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
-        return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
 
 
 class TimeBlock(NamedTuple):
@@ -202,7 +224,8 @@ class Times(NamedTuple):
     """Times of all rows: counts, which computations use, and exact ticks."""
 
     counts: np.ndarray  # float64 (n_obs,), NaN where missing
-    axis: TimeAxis
+    unit: str | None = None  # of datetimes; None for plain numbers
+    tz: str | None = None
     # int64 (n_obs,), exactly `per_unit` times the counts; None if there are only counts.
     ticks: np.ndarray | None = None
     per_unit: int = 1
@@ -213,6 +236,14 @@ class Times(NamedTuple):
         return self._replace(counts=self.counts[index], ticks=ticks)
 
     @property
+    def clock(self) -> str:
+        """Meaning of the counts, as text."""
+        if self.unit is None:
+            return "plain numbers"
+        zone = "" if self.tz is None else f", of the time zone {self.tz}"
+        return f"datetimes counted in {self.unit!r}{zone}"
+
+    @property
     def order(self) -> np.ndarray:
         """Numbers in the exact order of the times."""
         return self.counts if self.ticks is None else self.ticks
@@ -220,23 +251,23 @@ class Times(NamedTuple):
     @property
     def per_us(self) -> int:
         """Ticks per microsecond, for datetimes: 1 or 1000."""
-        return self.per_unit // MICROSECONDS[self.axis.unit]
+        return self.per_unit // MICROSECONDS[self.unit]
 
     def format(self, row: int, digits: int = 15) -> str:
         """Return the time of a row as text; numbers of 10^6 and more keep all digits."""
         time = self.counts[row]
-        if self.axis.unit is None or not np.isfinite(time):
+        if self.unit is None or not np.isfinite(time):
             return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
         return str(self.at([row]).to_user()[0])
 
     def to_user(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times in the user's type."""
-        if self.ticks is None:
-            return self.axis.to_user(self.counts)
-        if self.axis.unit is not None:
-            return self.axis.of_ticks(self.ticks, self.per_us)
-        # Timedeltas become plain numbers; whole numbers stay integers.
-        return self.ticks if self.per_unit == 1 else self.counts
+        if self.unit is None:  # timedeltas become plain numbers; whole numbers stay integers
+            return self.counts if self.ticks is None or self.per_unit > 1 else self.ticks
+        ticks = to_ticks(self.counts, self.unit) if self.ticks is None else self.ticks
+        per_us = 1 if self.ticks is None else self.per_us
+        index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))
+        return index if self.tz is None else index.tz_localize("UTC").tz_convert(self.tz)
 
 
 def read_times(times: object) -> TimeBlock:
@@ -292,7 +323,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
     """Concatenate blocks of one kind into float64 times with their time axis."""
     filled = [block for block in blocks if block.data.size]
     if not filled:
-        return Times(np.empty(0), TimeAxis(time_unit))
+        return Times(np.empty(0), time_unit)
     kinds = {block.kind for block in filled}
     if len(kinds) > 1:
         raise TypeError(
@@ -305,7 +336,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
         if time_unit is not None:
             _refuse_far(counts, time_unit)
         large = data.dtype.kind in "iu" and LAST_WHOLE < np.abs(counts).max() < float(_LAST)
-        return Times(counts, TimeAxis(time_unit), *_spanned(data, 1) if large else ())
+        return Times(counts, time_unit, None, *_spanned(data, 1) if large else ())
     unit = time_unit or DEFAULT_UNIT
     per_us = max(block.per_us for block in filled)
     coarse = [block.data for block in filled if block.per_us < per_us]
@@ -315,7 +346,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
     per_unit = per_us * MICROSECONDS[unit]
     counts = np.where(data == _NAT, np.nan, data / per_unit)
     if kinds == {"timedelta"}:
-        return Times(counts, TimeAxis(), *_spanned(data, per_unit))
+        return Times(counts, None, None, *_spanned(data, per_unit))
     zones = {block.tz for block in filled}
     if len(zones) > 1 and None in zones:
         raise TypeError(
@@ -323,7 +354,7 @@ def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:
             "tz_localize."
         )
     tz = zones.pop() if len(zones) == 1 else "UTC"
-    return Times(counts, TimeAxis(unit, tz), *_spanned(data, per_unit))
+    return Times(counts, unit, tz, *_spanned(data, per_unit))
 
 
 def _as_ticks(block: TimeBlock, per_us: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Number
 from typing import Literal, TypedDict, get_args
@@ -149,7 +149,7 @@ def build_rows(
     labels = fit_ids(faults.ids, len(rows.offsets) - 1, faults)
     has_ids = faults.ids is not None
     table = fit_static(rows.static if static is None else static, labels, has_ids, faults)
-    driven = fit_inputs(inputs, labels, rows.times.axis, faults)
+    driven = None if inputs is None else fit_inputs(inputs, labels, rows.times, faults)
     faults.raise_if_any()
     return replace(
         rows,
@@ -205,7 +205,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         before = f"times must increase, but the time before it is {rows.format(row - 1)}"
         return f"{_where(rows, faults, row)}: {before}"
 
-    unit, tz = rows.times.axis.unit, rows.times.axis.tz
+    unit, tz = rows.times.unit, rows.times.tz
     is_local, kind = unit and not tz, SWAPPED if swapped else UNSORTED
     if is_local and (np.diff(counts)[back - 1] >= -MICROSECONDS["h"] / MICROSECONDS[unit]).all():
         kind = SET_BACK
@@ -337,28 +337,6 @@ def fit_channel_names(
     repeated = sorted({name for name in found if found.count(name) > 1})
     faults.add(NAMES, [f"channel name {name!r} occurs more than once" for name in repeated])
     return found
-
-
-def fit_limits(
-    limits: Mapping[str, tuple[float | None, float | None]], known: Sequence[str]
-) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest value of channels, infinite where there is none."""
-    read = {}
-    for name, given in limits.items():
-        if name not in known:
-            raise ValueError(f"limits: there is no channel {name!r}; the panel has {list(known)}.")
-        try:
-            pairs = zip(given, (-np.inf, np.inf), strict=True)
-            low, high = (float(end if x is None else x) for x, end in pairs)
-        except (TypeError, ValueError):
-            low = high = np.nan
-        if not low < high:
-            raise ValueError(
-                f"limits of channel {name!r} must be its least and its largest value, None where "
-                f"there is none, got {given!r}."
-            )
-        read[name] = low, high
-    return read
 
 
 def fit_static(

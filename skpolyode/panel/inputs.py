@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import TimeAxis
+from skpolyode.panel.cells import Times
 from skpolyode.panel.rows import merge_duplicates, sort_rows
 
 KINDS = ("hold", "linear", "impulse")
@@ -176,10 +176,11 @@ def _unlabelled(rows: Any) -> Any:
     return replace(rows, ids=ids, has_ids=False, static=None, keeps_empty=True)
 
 
-def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> Inputs | None:
-    """Inputs of each series, in the order of the ids; those of a panel are of the kind "hold"."""
-    if inputs is None:
-        return None
+def fit_inputs(inputs: Any, ids: np.ndarray, times: Times, faults: Faults) -> Inputs | None:
+    """Inputs of each series, in the order of the ids; those of a panel are of the kind "hold".
+
+    None if they do not fit, which is a fault.
+    """
     if not isinstance(inputs, Inputs):
         if not hasattr(inputs, "rows"):
             raise TypeError(
@@ -187,13 +188,14 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
                 f"{type(inputs)}."
             )
         inputs = Inputs(inputs)
-    stored = inputs.panel
-    clock = stored.rows.times.axis
-    if len(stored.times) and (clock.unit, clock.tz is None) != (axis.unit, axis.tz is None):
-        faults.add(_OTHER_CLOCK, [f"times of series are {axis}, those of inputs {clock}"])
+    stored, rows = inputs.panel, inputs.panel.rows
+    ours, its = ((clock.unit, clock.tz is None) for clock in (times, rows.times))
+    if len(stored.times) and ours != its:
+        clocks = f"times of series are {times.clock}, those of inputs {rows.times.clock}"
+        faults.add(_OTHER_CLOCK, [clocks])
     index, known = (pd.Index(labels, tupleize_cols=False) for labels in (ids, stored.ids))
     strange = known[~known.isin(index)]
-    if len(known) == len(index) and (known.equals(index) or not stored.rows.has_ids):
+    if len(known) == len(index) and (known.equals(index) or not rows.has_ids):
         places = np.arange(len(known))
     elif len(strange) or not known.is_unique:
         first = ", ".join(plain_repr(label) for label in strange[:3])
@@ -202,7 +204,6 @@ def fit_inputs(inputs: Any, ids: np.ndarray, axis: TimeAxis, faults: Faults) -> 
         return None
     else:
         places = known.get_indexer(index)
-    rows = stored.rows
     # One more series, without rows, for series without inputs.
     rows = replace(rows, offsets=np.append(rows.offsets, rows.offsets[-1]), beside={})
     fitted = Inputs(stored.from_rows(_unlabelled(rows)), inputs.kinds)
@@ -214,13 +215,12 @@ def on_clock_of(panel: Any) -> Inputs | None:
     rows, inputs = panel.rows, panel.inputs
     if inputs is None or (rows.origin is None and inputs.stored.tz is None):
         return inputs
-    driving = (inputs.stored if rows.origin is None else inputs.panel).rows
-    times = driving.times._replace(axis=replace(driving.times.axis, tz=None), ticks=None)
+    driving = inputs.panel.rows
+    times = driving.times._replace(tz=None, ticks=None)
     if rows.origin is not None:
         counts = rows.since_origin(driving.times, np.repeat(rows.origin, driving.lengths))
         times = times._replace(counts=counts)
-    found = Inputs(panel.from_rows(_unlabelled(replace(driving, times=times))), inputs.kinds)
-    return found if rows.origin is not None else found.at(inputs.series)
+    return Inputs(panel.from_rows(_unlabelled(replace(driving, times=times))), inputs.kinds)
 
 
 def join_inputs(given: Sequence[Inputs | None]) -> Inputs | None:

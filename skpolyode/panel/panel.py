@@ -12,9 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
-from skpolyode.panel.cells import Times
-from skpolyode.panel.checks import Empty, PanelOptions, build_rows, fit_limits
-from skpolyode.panel.concat import concat_rows
+from skpolyode.panel.checks import Empty, PanelOptions, build_rows
 from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.readers.lists import (
     rows_from_array,
@@ -25,7 +23,7 @@ from skpolyode.panel.readers.lists import (
 )
 from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
 from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
-from skpolyode.panel.selection import channel_order, refuse_reordered
+from skpolyode.panel.selection import channel_order, concat_rows, refuse_reordered
 from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
 
 
@@ -480,10 +478,10 @@ class Panel:
                 array.flags.writeable = False
             return array
 
-        counts, axis, ticks, per_unit = rows.times
+        counts, ticks = read_only(rows.times.counts), read_only(rows.times.ticks)
         self._rows = replace(
             rows,
-            times=Times(read_only(counts), axis, read_only(ticks), per_unit),
+            times=rows.times._replace(counts=counts, ticks=ticks),
             values=read_only(rows.values),
             beside={name: read_only(column) for name, column in rows.beside.items()},
             offsets=read_only(rows.offsets),
@@ -592,17 +590,17 @@ class Panel:
     @property
     def time_unit(self) -> str | None:
         """Unit of the counts in `times` for datetimes, None for plain numbers."""
-        return self._rows.times.axis.unit
+        return self._rows.times.unit
 
     @property
     def tz(self) -> str | None:
         """Name of the time zone of datetimes."""
-        return self._rows.times.axis.tz
+        return self._rows.times.tz
 
     @property
     def is_datetime(self) -> bool:
         """Whether the times are datetimes."""
-        return self._rows.times.axis.unit is not None
+        return self._rows.times.unit is not None
 
     @property
     def n_series(self) -> int:
@@ -870,10 +868,10 @@ class Panel:
         ('dose',)
         """
         faults = Faults("inputs", self.ids, self.channel_names)
-        fitted = [fit_inputs(given, self.ids, self._rows.times.axis, faults) for given in inputs]
+        ids, times = self.ids, self._rows.times
+        fitted = [fit_inputs(given, ids, times, faults) for given in inputs if given is not None]
         faults.raise_if_any()
-        known = [given for given in fitted if given is not None]
-        joint = reduce(Inputs.joined, known) if known else None
+        joint = reduce(Inputs.joined, fitted) if fitted else None
         return self.from_rows(replace(self._rows, inputs=joint), self.is_checked)
 
     def with_limits(self, limits: Mapping[str, tuple[float | None, float | None]]) -> Self:
@@ -906,7 +904,21 @@ class Panel:
         >>> panel.with_limits({"spo2": (0, 100)}).rows.limits
         {'spo2': (0.0, 100.0)}
         """
-        joint = {**self._rows.limits, **fit_limits(limits, self.channel_names)}
+        joint, known = dict(self._rows.limits), list(self.channel_names)
+        for name, given in limits.items():
+            if name not in known:
+                raise ValueError(f"limits: there is no channel {name!r}; the panel has {known}.")
+            try:
+                pairs = zip(given, (-np.inf, np.inf), strict=True)
+                low, high = (float(end if x is None else x) for x, end in pairs)
+            except (TypeError, ValueError):
+                low = high = np.nan
+            if not low < high:
+                raise ValueError(
+                    f"limits of channel {name!r} must be its least and its largest value, None "
+                    f"where there is none, got {given!r}."
+                )
+            joint[name] = low, high
         return self.from_rows(replace(self._rows, limits=joint), self._checked, self._observed)
 
     def like(self, times: np.ndarray, values: np.ndarray, offsets: np.ndarray) -> Self:
@@ -945,12 +957,8 @@ class Panel:
                 f"0 to {len(times)}; got the shapes {found}."
             )
         rows = self._rows
-        if rows.origin is not None:
-            full = rows.since_1970(times, rows.origin[series_index(offsets)])
-        elif times is self.times:
-            full = rows.times
-        else:  # other times have no ticks
-            full = rows.times._replace(counts=times, ticks=None)
+        is_same = times is self.times and rows.origin is None
+        full = rows.times if is_same else rows.on_users_clock(times, series_index(offsets))
         beside = rows.beside if values is self.values else {}
         rows = replace(rows, times=full, values=values, beside=beside, offsets=offsets, origin=None)
         return self.from_rows(rows, checked=False)

@@ -1,16 +1,25 @@
-"""Times that users pass to queries."""
+"""Times and lengths of time: from users, or by default from the data."""
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import plain_repr
-from skpolyode.panel.cells import TimeBlock, Times, as_timedelta, join_times, read_times
+from skpolyode.errors import ParameterError, plain_repr
+from skpolyode.panel.cells import (
+    MICROSECONDS,
+    TimeBlock,
+    Times,
+    as_timedelta,
+    join_times,
+    read_times,
+)
 from skpolyode.panel.checks import plain_label
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import offsets_from, series_index
@@ -18,6 +27,8 @@ from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.panel.selection import refuse_reordered
 
 _DURATIONS = '; to count durations, pass relative_to="end" or "start"'
+_TOO_LITTLE = 0.5  # a window that covers a smaller share of the median series warns
+_FURTHEST_MEMORY = 1e9  # largest ratio to the longest series: beyond, float32 rounds rows together
 
 
 def query_times(
@@ -186,11 +197,15 @@ def refuse_early(
     The times of each series start at `offsets` (n_series + 1,). `why` is a format string for the
     text after "before"; it takes the number of times that are too early.
     """
-    early = np.repeat(first, np.diff(offsets)) - times
-    if (wrong := early > 0).any():
-        k = int(np.argmax(wrong))
-        name = name_query(panel, series_index(offsets)[k], times[k], early[k])
-        raise ValueError(f"{name} before {why.format(int(wrong.sum()))}")
+    early, series = np.repeat(first, np.diff(offsets)) - times, series_index(offsets)
+    why = f"before {why}"
+    refuse_first(early > 0, lambda k: name_query(panel, series[k], times[k], early[k]), why)
+
+
+def refuse_first(wrong: np.ndarray, name: Callable[[int], str], why: str) -> None:
+    """Raise a ValueError with the `name` of the first entry of a mask; `why` takes their number."""
+    if wrong.any():
+        raise ValueError(f"{name(int(np.argmax(wrong)))} {why.format(int(wrong.sum()))}")
 
 
 def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:
@@ -318,3 +333,122 @@ def check_kind(block: TimeBlock, panel: Panel, name: str, like: str, remedy: str
         raise TypeError(
             f"{name}: the series have {ours}, the times {its}: give both the same with tz_localize."
         )
+
+
+def read_duration(name: str, value: Any, time_unit: str | None) -> float:
+    """Length of time that a parameter states, in the units of `times`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter in messages.
+    value : float, timedelta, timedelta64 or str
+        A number is in the units of `times`. Anything else is a duration for `pandas.Timedelta`,
+        such as "90min", and needs datetimes.
+    time_unit : str or None
+        `Panel.time_unit`: None for plain numbers.
+
+    Raises
+    ------
+    ValueError
+        If it is not a positive length, or a duration where times are plain numbers.
+
+    Examples
+    --------
+    >>> from skpolyode.panel.query import read_duration
+    >>> read_duration("window", "90min", "h"), read_duration("window", 5, None)
+    (1.5, 5.0)
+    """
+    rule = (
+        f"{name} must be a positive length of time: a number, in the units of `times`, or beside "
+        f'datetimes a duration, such as "90min" or a timedelta; got {value!r}'
+    )
+    if isinstance(value, Real) and not isinstance(value, bool | np.timedelta64):
+        length = float(value)
+    else:
+        try:
+            length = as_timedelta(value) / pd.Timedelta(1, "us") / MICROSECONDS[time_unit or "us"]
+        except (TypeError, ValueError, OverflowError):
+            raise ParameterError(f"{rule}.") from None
+        if time_unit is None:
+            raise ParameterError(f"{rule}, but the times are plain numbers: give a number.")
+    if not 0 < length < np.inf:
+        raise ParameterError(f"{rule}.")
+    return length
+
+
+def _text(length: float, time_unit: str | None) -> str:
+    return f"{length:g}" if time_unit is None else f"{length:g} {time_unit}"
+
+
+def read_memory(name: str, value: Any, time_unit: str | None, longest: float) -> float:
+    """Length of a memory, as `read_duration` reads it; a ValueError if far from that of series.
+
+    `longest` is the length of the longest series, in the units of `times`.
+    """
+    length = read_duration(name, value, time_unit)
+    if not longest / _FURTHEST_MEMORY <= length <= longest * _FURTHEST_MEMORY:
+        raise ParameterError(
+            f"{name}={value!r} is {length / longest:.0e} times as long as the longest series, of "
+            f"length {_text(longest, time_unit)}: choose a more similar length, or 'auto'."
+        )
+    return length
+
+
+def choose_window(window: Any, panel: Panel) -> float:
+    """Length of the remembered past; by default that of the longest series.
+
+    Parameters
+    ----------
+    window : float, duration or "auto"
+        As `read_duration` reads it.
+    panel : Panel
+        Training series without empty rows.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.query import choose_window
+    >>> panel = Panel.from_series([([0.0, 6.0], [1.0, 2.0]), ([0.0], [1.0])])
+    >>> choose_window("auto", panel), choose_window(3, panel)
+    (6.0, 3.0)
+    """
+    longest = float((panel.end - panel.start).max()) or 1.0
+    if isinstance(window, str) and window == "auto":
+        return longest
+    return read_memory("window", window, panel.time_unit, longest)
+
+
+def covered(panel: Panel, window: float) -> tuple[float, float]:
+    """Share of the typical (median) series that a window covers, and its number of rows.
+
+    Parameters
+    ----------
+    panel : Panel
+        Training series without empty rows.
+    window : float
+        Length of the remembered past.
+
+    Warns
+    -----
+    UserWarning
+        If the share is less than half.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.query import covered
+    >>> covered(Panel.from_series([(range(31), range(31))]), window=15.0)
+    (0.5, 15.5)
+    """
+    typical = float(np.median(panel.end - panel.start))
+    share = min(1.0, window / typical) if typical > 0 else 1.0
+    if share < _TOO_LITTLE:
+        warnings.warn(
+            f"window={_text(window, panel.time_unit)} covers {share:.0%} of the typical series, of "
+            f"length {_text(typical, panel.time_unit)}: it does not embed older observations. "
+            "Choose window='auto' to remember whole series.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return share, share * float(np.median(panel.lengths))

@@ -164,7 +164,7 @@ class Rows:
     @property
     def elapsed(self) -> np.ndarray:
         """Times since the first row of the series, float64 (n_obs,), from exact differences."""
-        counts, _, ticks, per_unit = self.times
+        counts, _, _, ticks, per_unit = self.times
         if len(counts) == 0:
             return counts
         first = np.minimum(self.offsets[:-1], len(counts) - 1)  # any row, for series without rows
@@ -176,15 +176,15 @@ class Rows:
 
     def since_origin(self, times: Times, origin: np.ndarray) -> np.ndarray:
         """Other times relative to the origins (...,) of their series, in the units of the rows."""
-        (_, axis, _, per_unit), rest = self.times, 0.0
+        per_unit, rest = self.times.per_unit, 0.0
         ticks = times.counts * per_unit
         far = ~((np.abs(ticks) < _MOST_TICKS) & (np.abs(ticks - origin) < _MOST_TICKS))  # or NaN
         if times.ticks is not None:
-            whole, rest = np.divmod(times.ticks, max(times.per_unit // per_unit, 1))
-            rest = rest / max(times.per_unit // per_unit, 1)
-            whole = whole * max(per_unit // times.per_unit, 1)
-        elif axis.unit is not None:
-            whole = to_ticks(np.where(far, 0.0, times.counts), axis.unit, self.times.per_us)
+            coarser, finer = max(per_unit // times.per_unit, 1), max(times.per_unit // per_unit, 1)
+            whole, rest = np.divmod(times.ticks * coarser, finer)
+            rest = rest / finer
+        elif self.times.unit is not None:
+            whole = to_ticks(np.where(far, 0.0, times.counts), self.times.unit, self.times.per_us)
         else:
             whole = np.floor(np.where(far, 0.0, ticks)).astype(np.int64)
             rest = ticks - np.floor(ticks)
@@ -198,13 +198,16 @@ class Rows:
 
     def format_from(self, series: int, time: float) -> str:
         """Return a time, relative to the origin of a series if it has one, as absolute text."""
-        if self.origin is None:
-            return Times(np.array([time]), self.times.axis).format(0)
-        return self.since_1970(np.array([time]), self.origin[[series]]).format(0)
+        return self.on_users_clock(np.array([time]), np.array([series])).format(0)
 
-    def since_1970(self, times: np.ndarray, origin: np.ndarray) -> Times:
-        """Convert times that count from their origins (n_obs,) to those of the user."""
-        _, axis, _, per_unit = self.times
+    def on_users_clock(self, times: np.ndarray, series: np.ndarray) -> Times:
+        """Convert other times (Q,), relative to the origins of their series (Q,) if there are any.
+
+        Times without an origin have no ticks; others have them if all are whole ticks.
+        """
+        if self.origin is None:
+            return self.times._replace(counts=times, ticks=None)
+        per_unit, origin = self.times.per_unit, self.origin[series]
         ticks = times * per_unit
         whole = np.where(np.isfinite(ticks), np.rint(ticks), np.nan)
         rounded = np.maximum(_NEAR_TICK, 4e-16 * np.abs(ticks))
@@ -212,7 +215,7 @@ class Rows:
         exact &= (np.abs(ticks) < _MOST_TICKS) & (np.abs(origin + ticks) < _MOST_TICKS)
         absolute = origin + np.where(exact, whole, 0.0).astype(np.int64)
         counts = np.where(exact, absolute / per_unit, origin / per_unit + times)
-        return Times(counts, axis, absolute if exact.all() else None, per_unit)
+        return self.times._replace(counts=counts, ticks=absolute if exact.all() else None)
 
     def equals(self, other: Rows) -> bool:
         """Whether other rows have the same content and labels; NaN equals NaN."""
@@ -225,7 +228,7 @@ class Rows:
         pairs += [(getattr(self, name), getattr(other, name)) for name in names]
         pairs += [(self.beside.get(k), other.beside.get(k)) for k in {*self.beside, *other.beside}]
         pairs.append(tuple(pd.Index(rows.ids, tupleize_cols=False) for rows in (self, other)))
-        labels = [(rows.times.axis, rows.channel_names, rows.limits) for rows in (self, other)]
+        labels = [(rows.times.clock, rows.channel_names, rows.limits) for rows in (self, other)]
         return labels[0] == labels[1] and all(_equal(*pair) for pair in pairs)
 
     @property

@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from skpolyode.errors import Faults
-from skpolyode.panel.cells import join_times
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import Rows, offsets_from, series_index
+from skpolyode.panel.readers.lists import rows_from_flat
+from skpolyode.panel.rows import inside_series, offsets_from, series_index
 
 ENOUGH_ROWS = 20_000  # enough to learn the size of errors
 
@@ -89,15 +88,36 @@ def blank_panel(
     n_series: int, channel_names: Sequence[str], *, has_channel_names: bool, **labels: Any
 ) -> Panel:
     """Panel without rows, with the unit of its times and the static rows in `labels`."""
-    values, offsets = np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64)
-
-    def read(nothing: None, faults: Faults, time_unit: str | None) -> Rows:
-        return Rows(join_times([], time_unit), values, offsets)
-
+    nothing = np.empty(0), np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64)
     labels |= {"channel_names": channel_names, "empty": "keep"}
-    blank = build_rows("stream", read, None, **labels)
+    blank = build_rows("stream", rows_from_flat, nothing, **labels)
     blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names)
     return Panel.from_rows(blank, checked=False)
+
+
+def typical_gap(panel: Panel) -> float:
+    """Mean gap, with gaps capped at four times the third quartile.
+
+    It is the model's unit of time. The mean bounds the number of integration steps by the number
+    of observations; the cap keeps a few enormous gaps from setting the scale.
+
+    Parameters
+    ----------
+    panel : Panel
+        Training series without empty rows.
+
+    Examples
+    --------
+    >>> from skpolyode.panel import Panel
+    >>> from skpolyode.panel.select import typical_gap
+    >>> times = [0.0, 1.0, 3.0, 6.0]
+    >>> typical_gap(Panel.from_series([(times, times)]))
+    2.0
+    """
+    gaps = np.diff(panel.elapsed)[inside_series(panel.offsets, len(panel.times))]
+    if not len(gaps):
+        return 1.0
+    return float(np.minimum(gaps, 4 * np.quantile(gaps, 0.75)).mean())
 
 
 def first_series(panel: Panel, n_rows: int = ENOUGH_ROWS) -> Panel:

@@ -1,13 +1,19 @@
-"""Alignment of channels with those of a fit, and of entries with the series."""
+"""Alignment of channels with those of a fit, of entries with the series, and of joined panels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from skpolyode.panel.checks import first_misplaced
+from skpolyode.errors import Faults
+from skpolyode.panel.cells import Times
+from skpolyode.panel.checks import first_misplaced, fit_ids, read_ids
+from skpolyode.panel.inputs import join_inputs
+from skpolyode.panel.rows import Rows, offsets_from
 
 
 def refuse_reordered(values: object, panel: Any, name: str) -> None:
@@ -84,3 +90,83 @@ def channel_order(
             "every series the channels of fit, NaN where not observed."
         )
     return list(range(len(wanted)))
+
+
+def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
+    """Return the rows of all panels, and whether they have been checked."""
+    if not panels:
+        raise ValueError("there is no panel to concatenate.")
+    # Times since the start of each series cannot be concatenated: return to the user's clock.
+    panels = [
+        panel if panel.rows.origin is None else panel.like(panel.times, panel.values, panel.offsets)
+        for panel in panels
+    ]
+    times = _times([panel.rows.times for panel in panels])
+    leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
+    aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
+    tables = [panel.rows.static for panel in panels]
+    if len({None if table is None else frozenset(table.columns) for table in tables}) > 1:
+        raise ValueError(
+            "the panels have different static columns; give all of them the same, NaN where not "
+            "known."
+        )
+    labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
+    index, faults = labels[0].append(labels[1:]), Faults("concat", read_ids(ids))
+    if ids is not None:
+        index = pd.Index(fit_ids(faults.ids, len(index), faults), tupleize_cols=False)
+        faults.raise_if_any()
+    beside = {}
+    for name in dict.fromkeys(name for panel in aligned for name in panel.rows.beside):
+        cells = [p.rows.beside.get(name, np.full(p.values.shape, np.nan)) for p in aligned]
+        beside[name] = np.concatenate(cells)
+    rows = replace(
+        panels[leading].rows,
+        times=times,
+        values=np.concatenate([panel.values for panel in aligned]),
+        beside=beside,
+        offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
+        ids=index.to_numpy(),
+        has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
+        static=None if tables[0] is None else pd.concat(tables).set_axis(index, axis=0),
+        inputs=join_inputs([panel.inputs for panel in panels]),
+        keeps_empty=any(panel.rows.keeps_empty for panel in panels),
+    )
+    return rows, all(panel.is_checked for panel in panels)
+
+
+def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
+    """Panel at a position, with the channels in the order of the leading one."""
+    panel, first = panels[position], panels[leading]
+    names, named = first.channel_names, first.has_channel_names
+    try:
+        return panel.align_channels(names, named=named, owner=f"panel {leading}")
+    except ValueError:
+        raise ValueError(
+            f"panel {position} has the channels {list(panel.channel_names)}, but panel {leading} "
+            f"has {list(names)}; give all panels the same, NaN where not observed, or choose those "
+            "that all have (select_channels)."
+        ) from None
+
+
+def _times(parts: Sequence[Times]) -> Times:
+    """Times of all rows; exact if all parts are and fit the finest resolution among them.
+
+    A ValueError if their clocks differ.
+    """
+    clocks = [part.clock for part in parts]
+    for position, clock in enumerate(clocks):
+        if clock != clocks[0]:
+            raise ValueError(
+                f"panel {position} has times in {clock}, panel 0 in {clocks[0]}; build all of them "
+                "with one time_unit and time zone."
+            )
+    counts = np.concatenate([part.counts for part in parts])
+    plain = Times(counts, parts[0].unit, parts[0].tz)
+    if any(part.ticks is None for part in parts):
+        return plain
+    per_unit, limit = max(part.per_unit for part in parts), np.iinfo(np.int64).max
+    pairs = [(part.ticks, per_unit // part.per_unit) for part in parts]
+    if any(np.abs(ticks).max(initial=0) > limit // factor for ticks, factor in pairs):
+        return plain  # too far from 1970 for nanoseconds
+    ticks = np.concatenate([ticks * factor for ticks, factor in pairs])
+    return plain._replace(ticks=ticks, per_unit=per_unit)

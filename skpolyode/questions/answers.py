@@ -1,36 +1,47 @@
-"""Means and integrals of paths over windows, and their slopes."""
+"""Means and integrals of paths over windows, and their slopes.
+
+Paths have kinks only at observations, at changes of inputs and at the ends of integration steps.
+Between these pieces of them are cubic polynomials; only waves need as many as ten nodes of a
+Gauss-Legendre rule.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
+from numpy.polynomial import legendre
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from skpolyode.embedders.base import Late
+from skpolyode.dynamics.integrate import count_steps
+from skpolyode.embedders.base import Embedder, Late
 from skpolyode.embedders.paths import SLOPES
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.continued import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
-from skpolyode.panel.query import edge, name_query, refuse_early, times_since
+from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
 from skpolyode.panel.select import (
     fill_rows,
     fill_values,
     observed_part,
     observed_series,
     series_chunks,
+    series_of_rows,
 )
 from skpolyode.panel.selection import refuse_reordered
-from skpolyode.questions import pieces
 from skpolyode.questions.errors import Course, PathErrors
 from skpolyode.questions.errors import learn_path_errors as learn_path_errors
 from skpolyode.transformers.input import read_panel
 
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
 _N_SAMPLES, _N_SCORES = 500, 41
+N_NODES = 10
+NODES, WEIGHTS = legendre.leggauss(N_NODES)
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
 _EMPTY = (
     "after its end or at it ({} such windows): exchange the two, or leave out `end`, which is then "
@@ -68,8 +79,12 @@ def integrals(
 
     start = first if sides[0] is None else read("start", sides[0])
     end = last if sides[1] is None else read("end", sides[1])
-    _refuse(panel, start, start - end, start >= end, _EMPTY)
-    _refuse(panel, start, first - start, start < first, _BEFORE)
+
+    def name(k: int, off: np.ndarray) -> str:
+        return name_query(panel, k, start[k], off[k], "start of the window")
+
+    refuse_first(start >= end, partial(name, off=start - end), _EMPTY)
+    refuse_first(start < first, partial(name, off=first - start), _BEFORE)
     columns = ["value", "lower", "upper"][: 3 if hasattr(transformer, "sample_paths") else 1]
 
     def find(part: Panel) -> np.ndarray:
@@ -83,14 +98,6 @@ def integrals(
     return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
 
 
-def _refuse(panel: Panel, start: np.ndarray, off: np.ndarray, wrong: np.ndarray, why: str) -> None:
-    """Raise a ValueError for windows that are `wrong` (B,); `off` (B,) says by how much."""
-    if wrong.any():
-        k, count = int(np.argmax(wrong)), int(wrong.sum())
-        name = name_query(panel, k, start[k], off[k], "start of the window")
-        raise ValueError(f"{name} {why.format(count)}")
-
-
 def _integrals(
     transformer: Any, panel: Panel, start: np.ndarray, end: np.ndarray, level: float
 ) -> np.ndarray:
@@ -100,7 +107,7 @@ def _integrals(
     """
     embedder, forecasts = transformer.embedder_, hasattr(transformer, "sample_paths")
     until = np.minimum(end, panel.end) if forecasts else end
-    at = pieces.nodes_between(embedder, panel, start, until)
+    at = nodes_between(embedder, panel, start, until)
     values = embedder.path_values(panel, at.times, at.offsets)
     past = np.zeros((panel.n_series, panel.n_channels, 1))
     np.add.at(past[..., 0], series_index(at.offsets), at.weights[:, None] * values)
@@ -167,7 +174,7 @@ def slopes(transformer: Any, X: Any, times: Any, order: int, relative_to: str | 
         )
 
     def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        return pieces.slopes(transformer.embedder_, panel, times, offsets, int(order))
+        return slopes_at(transformer.embedder_, panel, times, offsets, int(order))
 
     return _answered(transformer, X, times, relative_to, find)
 
@@ -202,3 +209,86 @@ def _answered(
     if times is not None:
         refuse_early(panel, *at, observed_part(panel).start, _EARLY)
     return panel.like(at[0], fill_values(panel, *at, find), at[1])
+
+
+class Nodes(NamedTuple):
+    """Gauss-Legendre nodes of the pieces of B series, ordered by time."""
+
+    times: np.ndarray  # float64 (Q,)
+    weights: np.ndarray  # float64 (Q,), in the units of `times`
+    offsets: np.ndarray  # int64 (B + 1,)
+
+
+def _step_of(embedder: Embedder) -> float:
+    """Longest integration step, in the user's units of time; infinite if there is none."""
+    return getattr(getattr(embedder, "model", None), "step_size", np.inf) * embedder.units[1]
+
+
+def edges(embedder: Embedder, panel: Panel) -> list[np.ndarray]:
+    """Times at which the pieces of each series begin; the last entry is the last row."""
+    unit, times, series = embedder.units[1], panel.times, series_of_rows(panel)
+    if embedder.inputs is not None:
+        knots = embedder.inputs.knots(panel, panel.start, unit)
+        place, moments = knots.series, panel.start[knots.series] + unit * knots.times
+        inside = (moments > panel.start[place]) & (moments < panel.end[place])
+        times, series = np.append(times, moments[inside]), np.append(series, place[inside])
+        order = np.lexsort((times, series))
+        times, series = times[order], series[order]
+    is_last = np.append(series[1:] != series[:-1], True)
+    gap = np.where(is_last, 0.0, np.diff(times, append=0.0))
+    reach = np.minimum(gap, getattr(getattr(embedder, "model", None), "max_gap", np.inf) * unit)
+    counts = count_steps(torch.from_numpy(reach), _step_of(embedder)).numpy() + (reach < gap)
+    row = np.repeat(np.arange(len(times)), counts)
+    place = np.arange(len(row)) - offsets_from(counts)[row]
+    found = times[row] + place * (reach / (counts - (reach < gap)))[row]
+    return np.split(found, np.searchsorted(series[row], np.arange(1, panel.n_series)))
+
+
+def nodes_between(embedder: Embedder, panel: Panel, start: np.ndarray, end: np.ndarray) -> Nodes:
+    """Nodes in windows (B,) of series; none where a window is empty."""
+    times, weights, counts = [np.empty(0)], [np.empty(0)], []
+    for begins, a, b in zip(edges(embedder, panel), start, end, strict=True):
+        borders = np.concatenate([[a], begins[(begins > a) & (begins < b)], [max(a, b)]])
+        half = np.diff(borders)[:, None] / 2
+        counts.append(half.size * N_NODES * (b > a))
+        if b > a:
+            times.append((borders[:-1, None] + half * (1 + NODES)).ravel())
+            weights.append((half * WEIGHTS).ravel())
+    return Nodes(np.concatenate(times), np.concatenate(weights), offsets_from(counts))
+
+
+def slopes_at(
+    embedder: Embedder, panel: Panel, times: np.ndarray, offsets: np.ndarray, order: int
+) -> np.ndarray:
+    """Derivatives (Q, D) of paths at times (Q,), from the right; at a held last row from the left.
+
+    They are those of the polynomial through the nodes of the piece. After the last row it is the
+    cubic that is closest to the nodes, as combined forecasts have kinks.
+    """
+    begin, stop, series = np.empty(len(times)), np.empty(len(times)), series_index(offsets)
+    step, unit, end = _step_of(embedder), embedder.units[1], panel.end[series]
+    is_held = np.isinf(step)  # after the last rows
+    for k, starts in enumerate(edges(embedder, panel)):
+        asked = slice(*offsets[k : k + 2])
+        place = np.searchsorted(starts, times[asked], side="right") - 1
+        place = np.clip(place, 0, max(len(starts) - 2, 0))
+        last = len(starts) - 1
+        begin[asked], stop[asked] = starts[place], starts[np.minimum(place + 1, last)]
+    ahead = times > end if is_held else times >= end
+    whole = 0.0 if is_held else np.floor((times - end)[ahead] / step) * step
+    begin[ahead] = times[ahead] if is_held else end[ahead] + whole
+    stop[ahead] = begin[ahead] + (unit if is_held else step)
+    stop = np.where(stop > begin, stop, begin + unit)  # for a series of one row
+    half = (stop - begin) / 2
+    at = begin[:, None] + half[:, None] * (1 + NODES)
+    values = embedder.path_values(panel, at.ravel(), offsets * N_NODES).reshape(*at.shape, -1)
+    has_waves = getattr(embedder, "waves", None) is not None
+    found = np.empty((len(times), panel.n_channels))
+    for rows, degree in ((~ahead, N_NODES - 1 if has_waves else 3), (ahead, 3)):
+        n = np.arange(degree + 1)
+        basis = legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (n + 0.5)
+        derived = legendre.legder(np.eye(degree + 1), order)
+        place = ((times - begin) / half - 1)[rows]
+        at_place = legendre.legvander(place, len(derived) - 1) @ derived
+        found[rows] = np.einsum("qn,kn,qkd->qd", at_place, basis, values[rows])
+    return found / half[:, None] ** order

@@ -19,7 +19,7 @@ from skpolyode.embedders.fitting import FEWEST_TO_SPLIT
 from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
-from skpolyode.panel.durations import choose_window
+from skpolyode.panel.query import choose_window
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import take
 from skpolyode.panel.units import Units

@@ -78,8 +78,7 @@ def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Pa
     """Panel with further inputs; they must be later than the `last` (B,) observations."""
     zone = getattr(getattr(inputs, "stored", inputs), "tz", None)
     if panel.tz is None and zone is not None and not np.isfinite(last).any():  # the first datetimes
-        clock = panel.rows.times
-        clock = clock._replace(axis=replace(clock.axis, tz=zone))
+        clock = panel.rows.times._replace(tz=zone)
         panel = Panel.from_rows(replace(panel.rows, times=clock), checked=False)
     joint, later = with_inputs(panel, embedder.inputs, inputs, "the transformer")
     rows = on_clock_of(Panel.from_rows(replace(panel.rows, inputs=later))).panel

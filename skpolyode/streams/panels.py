@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpolyode.panel import Inputs, Panel
-from skpolyode.panel.cells import MICROSECONDS, TimeAxis, Times
+from skpolyode.panel.cells import MICROSECONDS, Times
 from skpolyode.panel.checks import build_rows
 from skpolyode.panel.rows import Rows, are_offsets
 from skpolyode.saving.codec import register
@@ -18,16 +18,15 @@ _CLOCK = ("counts", "ticks", "per_unit", "unit", "tz")
 
 
 def _panel_state(panel: Panel) -> dict[str, Any]:
-    counts, axis, ticks, per_unit = panel.rows.times
     names = (field.name for field in fields(Rows) if field.name not in ("times", "unreadable"))
-    clock = zip(_CLOCK, (counts, ticks, per_unit, axis.unit, axis.tz), strict=True)
-    return dict(clock) | {name: getattr(panel.rows, name) for name in names}
+    state = {name: getattr(panel.rows.times, name) for name in _CLOCK}
+    return state | {name: getattr(panel.rows, name) for name in names}
 
 
 def _panel(state: dict[str, Any]) -> Panel:
     """Panel from the state that a file holds."""
     counts, ticks, per_unit, unit, tz = (state.pop(name) for name in _CLOCK)
-    rows = Rows(Times(counts, TimeAxis(unit, checked_zone(tz)), ticks, per_unit), **state)
+    rows = Rows(Times(counts, unit, checked_zone(tz), ticks, per_unit), **state)
     fit = are_offsets(rows.offsets, len(counts)) and rows.values.shape[0] == len(counts)
     for whole, length in ((ticks, len(counts)), (rows.origin, len(rows.offsets) - 1)):
         fit &= whole is None or (whole.shape == (length,) and whole.dtype == np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 
 from skpolyode.errors import FaultKind, ParameterError
 from skpolyode.panel import Panel
-from skpolyode.panel.durations import read_duration
+from skpolyode.panel.query import read_duration
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import keep_rows
 from skpolyode.streams.inputs import add_inputs, without_past

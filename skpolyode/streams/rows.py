@@ -12,7 +12,7 @@ import pandas as pd
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.cells import join_times, rectangular
+from skpolyode.panel.cells import as_pandas, join_times, rectangular
 from skpolyode.panel.checks import (
     DUPLICATE,
     TOO_LARGE,
@@ -23,7 +23,6 @@ from skpolyode.panel.checks import (
     some_of,
 )
 from skpolyode.panel.query import check_kind, read_instants
-from skpolyode.panel.readers.kinds import as_pandas
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.readers.long import Table, group_rows
 from skpolyode.panel.rows import default_channel_names
@@ -76,7 +75,7 @@ def read_rows(
     if block.data.ndim != 1:
         raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
     check_kind(block, panel, "update: times", like="those of the transformer's fit")
-    clock = join_times([block], panel.time_unit)._replace(axis=panel.rows.times.axis)
+    clock = join_times([block], panel.time_unit)._replace(tz=panel.tz)
     columns = _columns(values, panel, one_row, "values")
     if series is None:
         refuse_reordered(values, panel, "values")
@@ -173,7 +172,7 @@ def begun_at(panel: Panel, times: Any) -> Panel:
     read, clock = join_times([block], panel.time_unit), panel.rows.times
     if not (known := np.isfinite(read.counts)).any():
         return panel
-    clock = clock._replace(axis=replace(clock.axis, tz=panel.tz or block.tz))
+    clock = clock._replace(tz=panel.tz or block.tz)
     rows = replace(panel.rows, times=clock)
     if read.ticks is not None:
         clock = clock._replace(ticks=np.empty(0, dtype=np.int64), per_unit=read.per_unit)

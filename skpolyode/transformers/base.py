@@ -30,9 +30,8 @@ from skpolyode.embedders import ChannelScaler, Embedder, MemoryReadout, Units
 from skpolyode.fit_report import FitReport
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel, is_ragged, query_times
-from skpolyode.panel.durations import choose_window, covered
-from skpolyode.panel.query import read_leads
-from skpolyode.panel.readers.kinds import column_names
+from skpolyode.panel.cells import column_names
+from skpolyode.panel.query import choose_window, covered, read_leads
 from skpolyode.panel.select import blank_panel, fill_rows, fill_values
 from skpolyode.panel.units import CellLimits
 from skpolyode.saving.objects import register_estimator, save

@@ -21,13 +21,11 @@ from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged
-from skpolyode.panel.cells import TimeAxis, unmasked, with_nan
+from skpolyode.panel.cells import Times, column_names, unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
-from skpolyode.panel.convert import shape_of
-from skpolyode.panel.durations import typical_gap
-from skpolyode.panel.readers.kinds import column_names, column_times
+from skpolyode.panel.convert import column_times, shape_of
 from skpolyode.panel.readers.lists import rows_from_array
-from skpolyode.panel.select import drop_empty, observed_series
+from skpolyode.panel.select import drop_empty, observed_series, typical_gap
 from skpolyode.panel.selection import align_to_fit, refuse_reordered
 from skpolyode.panel.units import LARGEST, CellLimits, ChannelScaler, warn_of_codes, within_limits
 from skpolyode.threads import learning
@@ -231,8 +229,21 @@ def _converted(
     estimator: BaseEstimator, X: Any, reset: bool, name: str
 ) -> tuple[Panel, tuple[int, ...] | None]:
     """Panel, and the shape of the input if it was an array or a table, else None."""
-    if _is_collection(estimator, X, reset):
-        return _panel_of_series(estimator, X, reset, name), None
+    # scikit-learn reports frames whose columns differ from those of `fit`.
+    is_table = not reset and hasattr(estimator, "feature_names_in_") and column_names(X)
+    # After a fit on ragged series, those of a list may happen to have the same length.
+    is_list = not reset and estimator.array_shape_ is None and isinstance(X, list | tuple)
+    if not is_table and (is_list or is_ragged(X)):
+        if isinstance(X, Panel):
+            # Aligned before rows without the channels of `fit` are refused.
+            panel = as_panel(X if reset else _aligned(estimator, X, name), name=name)
+            rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even 0, 1, ...
+            return Panel.from_rows(rows, panel.is_checked, panel.is_observed), None
+        if not reset and isinstance(X, list | tuple):
+            due = (estimator.n_channels_in_,)
+            if all(isinstance(x, np.ndarray) and x.shape[1:] == due for x in X):
+                X = [(np.arange(len(x)), x) for x in X]  # channels, as in `fit`, do not come first
+        return as_panel(X, name=name), None
     shape = shape_of(X)
     if len(shape) < 3:
         array = _validated_table(estimator, X, reset, name)
@@ -240,31 +251,6 @@ def _converted(
     if reset or shape[2:] != (estimator.n_channels_in_,):  # channels may come first
         return as_panel(X, name=name), shape
     return Panel.from_rows(build_rows(name, rows_from_array, X)), shape
-
-
-def _is_collection(estimator: Any, X: Any, reset: bool) -> bool:
-    """Whether an input holds series one by one, and is not one array or frame."""
-    if reset:
-        return is_ragged(X)
-    if hasattr(estimator, "feature_names_in_") and column_names(X):
-        return False  # scikit-learn reports frames whose columns differ from those of `fit`
-    # After a fit on ragged series, those of a list may happen to have the same length.
-    return is_ragged(X) or (estimator.array_shape_ is None and isinstance(X, list | tuple))
-
-
-def _panel_of_series(estimator: Any, X: Any, reset: bool, name: str) -> Panel:
-    """Panel of series that are given one by one."""
-    if not reset and isinstance(X, list | tuple):
-        due = (estimator.n_channels_in_,)
-        if all(isinstance(x, np.ndarray) and x.shape[1:] == due for x in X):
-            X = [(np.arange(len(x)), x) for x in X]  # channels, as in `fit`, do not come first
-    if not reset and isinstance(X, Panel):
-        X = _aligned(estimator, X, name)  # before rows without the channels of `fit` are refused
-    panel = as_panel(X, name=name)
-    if not isinstance(X, Panel):
-        return panel
-    rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even if they are 0, 1, ...
-    return Panel.from_rows(rows, panel.is_checked, panel.is_observed)
 
 
 def _validated_table(estimator: BaseEstimator, X: Any, reset: bool, name: str) -> np.ndarray:
@@ -370,11 +356,12 @@ def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
     panel, owner = align_to_fit(panel, estimator, name), type(estimator).__name__
     unit = estimator.time_unit_
     if panel.time_unit != unit:
+        found, wanted = (Times(panel.times, each).clock for each in (panel.time_unit, unit))
         both = panel.is_datetime and unit is not None
         remedy = f"build {name} with time_unit={unit!r} (Panel.from_frames, ...)"
         remedy = remedy if both else "give datetimes to both, or numbers"
         raise ValueError(
-            f"the times of {name} are in {TimeAxis(panel.time_unit)}, but {owner} was fitted on "
-            f"times in {TimeAxis(unit)}: {remedy}."
+            f"the times of {name} are in {found}, but {owner} was fitted on times in {wanted}: "
+            f"{remedy}."
         )
     return panel

@@ -32,7 +32,6 @@ from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
 from skpolyode.panel import Panel, query_times, series_index
-from skpolyode.panel.durations import typical_gap
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.select import (
     drop_empty,
@@ -41,6 +40,7 @@ from skpolyode.panel.select import (
     observed_part,
     observed_series,
     series_of_rows,
+    typical_gap,
 )
 from skpolyode.panel.units import CellLimits
 from skpolyode.training.loop import Task, warn_if_nothing_was_learned

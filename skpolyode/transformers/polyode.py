@@ -27,8 +27,8 @@ from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
 from skpolyode.models.contract import InputSizes, zero_map
 from skpolyode.panel import Panel, series_index
-from skpolyode.panel.durations import choose_window, read_duration, read_memory, typical_gap
-from skpolyode.panel.select import drop_empty
+from skpolyode.panel.query import choose_window, read_duration, read_memory
+from skpolyode.panel.select import drop_empty, typical_gap
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.base import COUNT, DURATION, Duration, checked_embeddings, read_back
 from skpolyode.transformers.input import read_panel

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from skpolyode.panel import Panel, query_times
-from skpolyode.panel.durations import read_duration
-from skpolyode.panel.query import edge, read_leads, times_since
+from skpolyode.panel.query import edge, read_duration, read_leads, times_since
 from skpolyode.panel.select import fill_values, observed_part
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
@@ -158,7 +157,8 @@ class Resampler(PathTransformer):
         """
         panel = read_panel(self, X, reset=False)
         if self.relative_to is None:
-            times, offsets = query_times(panel, panel.rows.times.axis.to_user(self.grid_))
+            grid = panel.rows.times._replace(counts=self.grid_, ticks=None)
+            times, offsets = query_times(panel, grid.to_user())
         else:
             seen = observed_part(panel)
             origin = edge(self.relative_to, seen.start, seen.end)

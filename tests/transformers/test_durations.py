@@ -21,7 +21,7 @@ from skpolyode import (
     S4Transformer,
 )
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
-from skpolyode.panel.durations import read_duration
+from skpolyode.panel.query import read_duration
 from skpolyode.structural import StructuralForecaster
 
 rng = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from benchmarks.paper.study.series_task import SeriesTask
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.models import Packed, PolyODE, SequenceModel
 from skpolyode.panel import Panel
-from skpolyode.panel.durations import choose_window
+from skpolyode.panel.query import choose_window
 from skpolyode.saving.objects import register_estimator
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import PolyODETask

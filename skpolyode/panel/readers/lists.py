@@ -14,15 +14,19 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.cells import (
     BadCell,
     TimeBlock,
+    as_pandas,
+    column_names,
+    is_id_name,
+    is_time_name,
     join_times,
     read_times,
     read_values,
     text_columns,
 )
 from skpolyode.panel.checks import NOT_NUMERIC, TEXT, first_misplaced, note_bad_cells, read_ids
-from skpolyode.panel.readers.kinds import as_pandas, column_names, is_id_name, is_time_name
 from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
 
+_LABELLED = (pd.DataFrame, pd.Series)
 Block = tuple[TimeBlock, np.ndarray, Sequence[BadCell]]  # times and values of one series
 
 LENGTHS = FaultKind("times and values of different length", "give one time for each row of values")
@@ -48,9 +52,8 @@ def rows_from_list(
 ) -> Rows:
     """Read a list of series one by one; wrong shapes are added to the faults."""
     fitting: dict[int, tuple[TimeBlock, np.ndarray]] = {}
-    kind, position, n_cells = "", -1, 0
-    in_frames: list[BadCell] = []
-    others: list[BadCell] = []
+    kind, position, n_cells, first = "", -1, 0, None
+    found: dict[bool, list[BadCell]] = {False: [], True: []}  # whether they are of frames
     for position, item in enumerate(_series_in(items, faults)):
         try:
             times, values, bad = read(item)
@@ -64,13 +67,13 @@ def rows_from_list(
                 f"series, got {times.kind}s after {kind}s; convert them to one kind."
             )
         values = values[:, None] if values.ndim == 1 else values
-        if fault := _misfit(times.data, values, fitting, faults):
+        if fault := _misfit(times.data, values, first):
             faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
             _note_unplaced(bad, position, values.shape, faults)
             continue
         fitting[position] = times, values
-        # numpy converts a list with one word to text
-        cells = in_frames if isinstance(item, pd.DataFrame | pd.Series) else others
+        first = first or (faults.series(position), values.shape[1])
+        cells = found[isinstance(item, _LABELLED)]
         cells += [cell._replace(position=n_cells + cell.position) for cell in bad]
         n_cells += values.size
     require_series(position + 1, faults.name)
@@ -84,8 +87,8 @@ def rows_from_list(
         offsets_from(lengths),
         unreadable=[k for k in range(position + 1) if k not in fitting],
     )
-    note_bad_cells(others, rows, faults)
-    note_bad_cells(in_frames, rows, faults, may_be_text=True)
+    for of_frames, cells in found.items():  # numpy converts a list with one word to text
+        note_bad_cells(cells, rows, faults, may_be_text=of_frames)
     return rows
 
 
@@ -102,23 +105,18 @@ def _note_unplaced(
 
 
 def _misfit(
-    times: np.ndarray,
-    values: np.ndarray,
-    fitting: dict[int, tuple[TimeBlock, np.ndarray]],
-    faults: Faults,
+    times: np.ndarray, values: np.ndarray, first: tuple[str, int] | None
 ) -> tuple[FaultKind, str] | None:
-    """Fault in the shape of a series, by itself or compared with the first valid one, or None."""
+    """Fault in the shape of a series, or None; `first` names a valid one, with its channels."""
     if times.ndim != 1 or values.ndim != 2:
         swapped = times.ndim == 2 and values.shape == (len(times), 1)
         hint = ", which look swapped: times come first, (times, values)" if swapped else ""
         return SHAPE, f"times of shape {times.shape}, values of shape {values.shape}{hint}"
     if len(times) != len(values):
         return LENGTHS, f"{len(times)} times but {len(values)} rows of values"
-    first = next(iter(fitting), None)
-    if first is None or values.shape[1] == (n_first := fitting[first][1].shape[1]):
+    if first is None or values.shape[1] == first[1]:
         return None
-    where = faults.series(first)
-    return CHANNELS, f"{values.shape[1]} channel(s), where {where} has {n_first}"
+    return CHANNELS, f"{values.shape[1]} channel(s), where {first[0]} has {first[1]}"
 
 
 def _read_pair(pair: object) -> Block:
@@ -137,7 +135,7 @@ def _read_array(series: object, shape: str, ndim: int) -> Block:
 
 def _read_frame(table: object) -> Block:
     """Read a frame; an error if rows are only numbered and a column is named like times or ids."""
-    if not isinstance(table, pd.DataFrame | pd.Series):
+    if not isinstance(table, _LABELLED):
         raise TypeError(f"must be a DataFrame or Series like the others, got {type(table)}")
     is_counted = table.index.name is None and table.index.dtype.kind in "iu"
     for name in table.columns if isinstance(table, pd.DataFrame) and is_counted else ():
@@ -213,9 +211,6 @@ def names_in(columns: pd.Index) -> tuple[str, ...] | None:
 def _columns(frame: pd.DataFrame) -> str:
     names = [str(name) for name in frame.columns]
     return str(names) if len(names) <= 6 else f"[{', '.join(map(repr, names[:6]))}, ...]"
-
-
-_LABELLED = (pd.DataFrame, pd.Series)
 
 
 def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) -> np.ndarray:

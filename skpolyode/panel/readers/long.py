@@ -13,15 +13,17 @@ from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import (
     BadCell,
     Times,
+    column_of,
+    is_id_name,
     is_missing,
+    is_nested,
+    is_time_name,
     join_times,
     read_times,
     read_values,
     text_columns,
 )
 from skpolyode.panel.checks import DUPLICATE, NOT_NUMERIC, TEXT
-from skpolyode.panel.readers.kinds import column as column_of
-from skpolyode.panel.readers.kinds import is_id_name, is_nested, is_time_name
 from skpolyode.panel.readers.lists import rows_from_array, rows_from_frames
 from skpolyode.panel.rows import (
     Duplicates,
