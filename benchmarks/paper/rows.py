@@ -29,8 +29,12 @@ CEILING = "truth, all times"
 POLYODE = "PolyODE"
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     # The embedding of the paper is the coefficients alone; no other parameter leaves its default.
-    # From the learned state a decoder reads the past, as from the states of other models.
-    POLYODE: {"": {"embedding": "coefficients"}, "state": {"embedding": "state"}},
+    # With the learned state a decoder reads the past, as from the states of other models.
+    POLYODE: {
+        "": {"embedding": "coefficients"},
+        "state": {"embedding": "state"},
+        "decoded": {"embedding": "coefficients_state"},
+    },
     "Interpolation": {
         "constant": {"kind": "constant"},
         "linear": {"kind": "linear"},
@@ -107,10 +111,10 @@ class Row:
 def with_past(estimator: BaseEstimator, training: Panel, seed: int, **shared: Any) -> Any:
     """What reads the past of a fitted estimator's series, or None.
 
-    That is itself, or, of a neural model that embeds without coefficients, a decoder of its frozen
-    features.
+    That is itself, or, of a neural model whose embedding is or has a learned state, a decoder of
+    its frozen features.
     """
-    if hasattr(estimator, "reconstruct") and getattr(estimator, "embedding", "") != "state":
+    if hasattr(estimator, "reconstruct") and "state" not in getattr(estimator, "embedding", ""):
         return estimator
     if not isinstance(estimator, NeuralTransformer):
         return None

@@ -21,7 +21,7 @@ from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.query import choose_window
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import take
+from skpolyode.panel.select import hide_cells, observed_part, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.base import hidden_layer
@@ -36,6 +36,9 @@ from skpolyode.transformers.neural import local_random_state
 from skpolyode.transformers.stages import default_batch, default_patience
 
 _MOMENTS = 4  # times in each series at which its past is decoded from the features
+# Copies of each series, fewer if they have more rows together, and the largest share of the rows
+# that are hidden in one. FIGURES
+_COPIES, _MOST_ROWS, _HIDDEN = 8, 200_000, 0.5
 
 
 @saved(center="F", spread="F positive")
@@ -167,12 +170,15 @@ class PastDecoder(SeriesTransformer):
 
     The transformer is fitted first, and does not change afterwards. A small network learns to map
     its features at several times in each series to coefficients of polynomials that are close to
-    the observations in the window before. `transform` returns these coefficients; `reconstruct` and
-    `inverse_transform` read them like those of `PolyODETransformer` and `HiPPOTransformer`.
+    the observations in the window before. Up to half of these observations are hidden from the
+    transformer, so that the decoder learns to fill gaps. `transform` returns the coefficients;
+    `reconstruct` and `inverse_transform` read them like those of `PolyODETransformer` and
+    `HiPPOTransformer`.
 
     Use it to measure how much of the past an embedding contains: the error of `reconstruct` on new
     series is an upper bound on the loss. To remember the past, choose an embedding that has
-    coefficients and needs no decoder.
+    coefficients and needs no decoder. With ``PolyODETransformer(embedding="coefficients_state")``
+    the decoder corrects these coefficients by what later observations have shown.
 
     Parameters
     ----------
@@ -284,8 +290,11 @@ class PastDecoder(SeriesTransformer):
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
         stops = np.unique(panel.offsets[:-1] + np.ceil(share * panel.lengths).astype(np.int64))
         series = np.searchsorted(panel.offsets, stops) - 1
+        n_rows = int((stops - panel.offsets[series]).sum())
+        copies = int(np.clip(_MOST_ROWS // n_rows, 1, _COPIES))
+        stops, series = np.tile(stops, copies), np.tile(series, copies)
         before = take(panel, series, panel.offsets[series], stops)
-        features = source.features(before)  # (S, F)
+        features = source.features(_with_hidden_rows(before, rng))  # (S, F)
         held_out = np.zeros(panel.n_series, dtype=bool)
         if panel.n_series >= FEWEST_TO_SPLIT:
             held_out[rng.permutation(panel.n_series)[: max(round(0.1 * panel.n_series), 1)]] = True
@@ -327,6 +336,14 @@ class PastDecoder(SeriesTransformer):
                 f"ODERNNTransformer(), got {transformer!r}."
             )
         return transformer
+
+
+def _with_hidden_rows(panel: Panel, rng: np.random.RandomState) -> Panel:
+    """Hide up to half of the rows of each series, drawn at random, but never the last one."""
+    share = rng.uniform(0, _HIDDEN, panel.n_series)
+    hidden = rng.random_sample(panel.n_observations) < np.repeat(share, panel.lengths)
+    hidden[panel.offsets[1:] - 1] = False
+    return observed_part(hide_cells(panel, np.broadcast_to(hidden[:, None], panel.values.shape)))
 
 
 def _window_columns(

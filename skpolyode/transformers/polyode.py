@@ -63,6 +63,7 @@ _MANY_STEPS = 50
 _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
+    "coefficients_state": ("coefficients", "state"),
     "coefficients_std": ("coefficients", "std"),
     "hidden": ("hidden",),
     "state": ("state",),
@@ -124,10 +125,13 @@ class PolyODETransformer(NeuralTransformer):
         which see only the signal and the memory.
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths of the network's hidden layers. Raise them for many channels and much data.
-    embedding : {"full", "coefficients", "hidden", "state", "coefficients_std"}, default="full"
+    embedding : {"full", "coefficients", "hidden", "state", "coefficients_state", \
+            "coefficients_std"}, default="full"
         What `transform` returns. "coefficients": the coefficients. "hidden": the state from which
         the dynamics would continue (the signal and the memory of the context). "full": both.
         "state": the learned state, `hidden_size` numbers that the dynamics carry beside them.
+        "coefficients_state": the coefficients, then the learned state. A `PastDecoder` reads the
+        past best from both.
         "coefficients_std": the coefficients, then those of the standard deviation of the path (see
         `reconstruct_std`).
     observations : {"auto", "exact", "noisy"}, default="auto"
@@ -537,8 +541,9 @@ class PolyODETransformer(NeuralTransformer):
         if not self._state_size:
             if "state" in _BLOCKS[self.embedding]:
                 raise ValueError(
-                    "embedding='state' is the learned state, which hidden_size=0 omits: choose a "
-                    "larger hidden_size, such as the default 32, or another embedding."
+                    f"embedding={self.embedding!r} has the learned state, which hidden_size=0 "
+                    "omits: choose a larger hidden_size, such as the default 32, or another "
+                    "embedding."
                 )
             return None
         return drawn(nn.GRUCell, 3 * n_channels + n_static, self._state_size, generator=generator)

@@ -112,7 +112,8 @@ def test_a_horizon_starts_at_the_condition(data) -> None:
 def test_the_table_has_a_row_for_each_reading() -> None:
     setting = Setting("Lorenz63", 0.3, "paper-code")
     readings = {"PolyODE": ("reverse_held_out", "reverse_backward")}
-    readings |= {"ODERNN": readings["PolyODE"], "PolyODE state": ("reverse_held_out",)}
+    readings |= {"ODERNN": readings["PolyODE"]}
+    readings |= dict.fromkeys(through_time.DECODED, ("reverse_held_out",))
     summary = {
         (setting, row, f"{name}_median_5"): Number(0.1)
         for row, names in readings.items()
@@ -128,13 +129,15 @@ def test_the_table_has_a_row_for_each_reading() -> None:
         ["PolyODE", "memory"],
         ["PolyODE", "running backward"],
         ["PolyODE state", "PastDecoder"],
+        ["PolyODE decoded", "PastDecoder"],
         ["ODERNN", "PastDecoder"],
         ["ODERNN", "running backward"],
     ]
     assert "| 0.002 |" in lines[0]
     assert "| 3e+07 |" in lines[-1]
     assert [*map(through_time.short, (0.00123, 3.25, 250.4))] == ["0.0012", "3.2", "250"]
-    ahead = {(setting, row, "forecast_2_mse"): Number(0.25) for row in ("PolyODE", "PolyODE state")}
+    rows = "PolyODE", *through_time.DECODED
+    ahead = {(setting, row, "forecast_2_mse"): Number(0.25) for row in rows}
     assert through_time.ahead(ahead, setting, through_time.ROWS)[2:] == [
         "| PolyODE |  | 0.250 |  |  |  |  |"
     ]

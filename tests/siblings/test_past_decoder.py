@@ -47,6 +47,21 @@ def test_what_is_forgotten_is_not():
     assert remembers < 0.5 * forgets
 
 
+def test_the_past_between_observations_is_learned_from_hidden_rows():
+    """Lines of seven observations: a decoder of what was seen alone would wave between them."""
+    rng = np.random.default_rng(0)
+    levels, slopes = rng.normal(size=(2, 60))
+    times = [np.sort(rng.uniform(0, 6, 7)) for _ in levels]
+    lines = [(t, a + b * t) for t, a, b in zip(times, levels, slopes, strict=True)]
+    decoder = PastDecoder(SummaryStatsTransformer(), window=6.0, random_state=0).fit(lines[:40])
+    asked = [np.linspace(t[0], t[-1], 20) for t in times[40:]]
+    truth = np.concatenate(
+        [a + b * t for t, a, b in zip(asked, levels[40:], slopes[40:], strict=True)]
+    )
+    wrong = decoder.reconstruct(lines[40:], asked).values[:, 0] - truth
+    assert np.mean(wrong**2) < 0.01 * np.var(truth)
+
+
 def test_embedding_is_turned_back_as_those_of_other_transformers():
     decoder = PastDecoder(MEMORY, window=3.0, n_coefficients=5, max_epochs=2, random_state=0)
     Z = decoder.fit_transform(TRAIN)

@@ -119,9 +119,25 @@ def test_the_learned_state_is_an_embedding(fitted):
         transformer.inverse_transform(Z)
 
 
+@pytest.mark.usefixtures("no_stacking")
+def test_coefficients_and_state_are_an_embedding_that_is_turned_back():
+    both, one, other = (
+        small(embedding=name).fit(SERIES)
+        for name in ("coefficients_state", "coefficients", "state")
+    )
+    Z, coefficients = both.transform(SERIES), one.transform(SERIES)
+    assert_same_but_for_rounding(Z, np.hstack([coefficients, other.transform(SERIES)]))
+    names = [*one.get_feature_names_out(), *other.get_feature_names_out()]
+    assert both.get_feature_names_out().tolist() == names
+    back = both.inverse_transform(Z, [-1.0, 0.0]).values
+    np.testing.assert_allclose(
+        back, one.inverse_transform(coefficients, [-1.0, 0.0]).values, rtol=1e-6, atol=1e-9
+    )
+
+
 @pytest.mark.parametrize("measure", ["legt", "legs"])
 def test_a_model_without_a_learned_state_does_not_embed_by_it(measure):
-    with pytest.raises(ValueError, match=r"embedding='state' is the learned state.*hidden_size=0"):
+    with pytest.raises(ValueError, match=r"embedding='state' has the learned state.*hidden_size=0"):
         small(embedding="state", hidden_size=0, measure=measure).fit(SERIES)
 
 
