@@ -255,15 +255,17 @@ class Times(NamedTuple):
 
     def format(self, row: int, digits: int = 15) -> str:
         """Return the time of a row as text; numbers of 10^6 and more keep all digits."""
-        time = self.counts[row]
-        if self.unit is None or not np.isfinite(time):
+        time = self.at([row]).to_user()[0] if np.isfinite(self.counts[row]) else np.nan
+        if self.unit is None or np.isnan(self.counts[row]):
             return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
-        return str(self.at([row]).to_user()[0])
+        return str(time)
 
     def to_user(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times in the user's type."""
         if self.unit is None:  # timedeltas become plain numbers; whole numbers stay integers
-            return self.counts if self.ticks is None or self.per_unit > 1 else self.ticks
+            if self.ticks is None or self.per_unit == 1:
+                return self.counts if self.ticks is None else self.ticks
+            return np.where(np.isnan(self.counts), np.nan, self.ticks / self.per_unit)
         ticks = to_ticks(self.counts, self.unit) if self.ticks is None else self.ticks
         per_us = 1 if self.ticks is None else self.per_us
         index = pd.DatetimeIndex(ticks.view(f"M8[{_RESOLUTIONS[per_us]}]"))

@@ -140,6 +140,18 @@ def test_timedeltas_are_plain_numbers_of_the_unit():
     assert as_panel([(waits, [1, 2])]).times.tolist() == [0.0, 5400.0]
 
 
+@pytest.mark.parametrize(
+    "times", [pd.to_timedelta([100, 101, 103], unit="h"), 10**17 + np.array([0, 1, 3])]
+)
+def test_panels_that_count_from_the_start_give_back_the_times_of_the_user(times):
+    panel = Panel.from_series([(times, [1.0, 2.0, 3.0])], time_unit=None)
+    counted = panel.since_start()
+    assert counted.times[0] == 0.0
+    np.testing.assert_array_equal(counted.user_times(), panel.user_times())
+    np.testing.assert_array_equal(counted.to_series()[0][0], panel.to_series()[0][0])
+    assert repr(counted) == repr(panel)
+
+
 def test_unix_seconds_become_datetimes_with_a_unit():
     series = [([1_700_000_000.25, 1_700_000_060.5], [1, 2])]
     plain = as_panel(series)
