@@ -283,10 +283,6 @@ class Sizes(NamedTuple):
             return int(hidden_size)
         return min(32 * self.n_channels, max(256, 2 * self.n_channels))
 
-    def of_model(self, hidden_size: int | str) -> tuple[int, int, int]:
-        """Numbers of channels and of static features, and the length of the state."""
-        return self.n_channels, self.n_static, self.of_state(hidden_size)
-
     def window(self, window: Any) -> float:
         """Length of a window in the model's unit of time; "auto" is that of the longest series."""
         longest = self.duration or 1.0
@@ -355,6 +351,11 @@ class Step(NamedTuple):
 def select(state: State, index: Any) -> State:
     """Rows of a state, by any index that tensors take."""
     return {name: part[index] for name, part in state.items()}
+
+
+def put(state: State, at: torch.Tensor, new: State) -> State:
+    """A state whose rows at given positions are those of another one."""
+    return {name: part.index_put((at,), new[name]) for name, part in state.items()}
 
 
 def join(states: list[State]) -> State:
@@ -599,14 +600,36 @@ class SequenceModel(nn.Module, ABC):
         elapsed : float64 Tensor of shape (n,)
             Time since the first observation of the series, at the states.
         """
-        later = (since > 0).nonzero()[:, 0]
-        ahead = select(state, row)
-        if len(later):
-            moved = self.flow(
-                select(ahead, later), since[later], elapsed[row[later]] + since[later]
-            )
-            ahead = {name: part.index_put((later,), moved[name]) for name, part in ahead.items()}
-        return self.predict(ahead)
+        state = select(state, row)
+        return self.predict(self.flow_where(since > 0, state, since, elapsed[row] + since))
+
+    def flow_where(
+        self, moves: torch.Tensor, state: State, gap: torch.Tensor, elapsed: torch.Tensor
+    ) -> State:
+        """State after gaps (n,) of those rows that a mask (n,) marks; the others stay."""
+        at = moves.nonzero()[:, 0]
+        if len(at) == len(moves):
+            return self.flow(state, gap, elapsed)
+        return (
+            put(state, at, self.flow(select(state, at), gap[at], elapsed[at])) if len(at) else state
+        )
+
+    def arrive(self, state: State, data: Packed, rows: torch.Tensor) -> tuple[State, torch.Tensor]:
+        """States just before the next observations of the series that have one, and their rows.
+
+        Inputs that change on the way act. The states are those after `rows` (n,).
+        """
+        rows = data.next[rows]
+        if not (exists := rows >= 0).all():
+            state, rows = select(state, exists), rows[exists]
+        if len(rows):
+            state = self.flow(state, data.gap[rows], data.elapsed[rows])
+        while data.knot is not None and len(on := data.knot[rows].nonzero()[:, 0]):
+            moved = self.steer(select(state, on), data, rows[on])
+            following = data.next[rows[on]]  # an observation always follows
+            moved = self.flow(moved, data.gap[following], data.elapsed[following])
+            state, rows = put(state, on, moved), rows.index_put((on,), following)
+        return state, rows
 
 
 def driven_update(

@@ -183,7 +183,8 @@ class PolyODE(SequenceModel):
     def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
         """State after gaps; a state without memory, which training uses, has none after them."""
         if "c" not in state:
-            return {"z": self._integrate(state["z"], gap, None)[0]}
+            gap = gap.clamp(max=self.max_gap)
+            return {"z": integrate(self.field, state["z"], gap, **self._steps)[0]}
         z, path = self.trace(state["z"], gap)
         return {"z": z} | self.remember(state, path, z[:, self.signals], gap, elapsed)
 
@@ -340,7 +341,8 @@ class PolyODE(SequenceModel):
 
     def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
         """States z after gaps (n,), and the path of the signals (up to `max_gap`)."""
-        return self._integrate(z, gap, self.signals)
+        gap = gap.clamp(max=self.max_gap)
+        return integrate(self.field, z, gap, **self._steps, recorded=self.signals)
 
     def visit(self, z: torch.Tensor, row: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
         """Signals (Q, D) after gaps (Q,) that follow one another from states z.
@@ -349,13 +351,6 @@ class PolyODE(SequenceModel):
         """
         gap = gap.clamp(max=self.max_gap)
         return rollout(self.field, z, row, gap, **self._steps, recorded=self.signals)
-
-    def _integrate(
-        self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
-    ) -> tuple[torch.Tensor, Any]:
-        """States after gaps, and the path of the coordinates `recorded`, None of none."""
-        gap = gap.clamp(max=self.max_gap)
-        return integrate(self.field, z, gap, **self._steps, recorded=recorded)
 
     @property
     def _steps(self) -> dict[str, Any]:

@@ -192,8 +192,8 @@ class SiblingTransformer(NeuralTransformer):
         super().__init__(**training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SiblingModel:
-        options = self._model_options(sizes)
-        return self.model(*sizes.of_model(self.hidden_size), **options, generator=generator)
+        shape = sizes.n_channels, sizes.n_static, sizes.of_state(self.hidden_size)
+        return self.model(*shape, **self._model_options(sizes), generator=generator)
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
         """Arguments of the model's constructor, besides the sizes and the generator."""

@@ -12,7 +12,7 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.inputs import with_inputs
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.models import Packed, SequenceModel
-from skpolyode.models.contract import State, select
+from skpolyode.models.contract import State, put, select
 from skpolyode.panel import Inputs, Panel, offsets_from
 from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.select import at_times, keep_rows, series_of_rows
@@ -27,10 +27,9 @@ class DrivenGap(NamedTuple):
     """Gaps from the last observations of n series to new ones, through the knots of inputs."""
 
     panel: Panel  # rows at both observations of each series; or at the new one
-    course: Packed  # of these rows, and the knots
+    course: Packed  # of these rows, and the knots; elapsed times are those of the series
     row: torch.Tensor  # int64 (n,): of the last observation, or of the first knot before any
     target: torch.Tensor  # int64 (n,): of the new one
-    elapsed: torch.Tensor  # float64 (n,): since the first observation, at the last one
 
     @classmethod
     def of(
@@ -42,36 +41,23 @@ class DrivenGap(NamedTuple):
         offsets = offsets_from(n_rows)
         panel = at_times(panel, times[np.isfinite(times)], offsets)
         course = embedder.pack(panel)
+        since = course.elapsed + torch.from_numpy(elapsed).to(course.elapsed.device)[course.series]
+        course = replace(course, elapsed=since)
         target = course.observations[torch.from_numpy(offsets[1:] - 1)]
         begins = (course.gap == 0).nonzero()[:, 0]
         row = begins[course.series[begins].argsort()]
         seen = course.observations[torch.from_numpy(offsets[:-1])]
         row = torch.where(torch.from_numpy(n_rows > 1).to(row.device), seen, row)
-        return cls(panel, course, row, target, torch.from_numpy(elapsed).to(row.device))
+        return cls(panel, course, row, target)
 
     def follow(self, model: SequenceModel, state: State) -> State:
         """States just before the new observations, from those after the last ones."""
-        course, at, knot = self.course, self.row, self.course.knot
-        state = _steered(model, state, course, at, knot[at])
-        while len(on := (at != self.target).nonzero()[:, 0]):
-            following = course.next[at[on]]
-            elapsed = self.elapsed[on] + course.elapsed[following]
-            moved = model.flow(select(state, on), course.gap[following], elapsed)
-            moved = _steered(model, moved, course, following, knot[following])
-            state = {name: x.index_put((on,), moved[name]) for name, x in state.items()}
-            at = at.index_put((on,), following)
-        return state
-
-
-def _steered(
-    model: SequenceModel, state: State, course: Packed, rows: torch.Tensor, which: torch.Tensor
-) -> State:
-    """States (n,) under the new inputs, where rows (n,) of a course are knots (`which`)."""
-    at = which.nonzero()[:, 0]
-    if not len(at):
-        return state
-    moved = model.steer(select(state, at), course, rows[at])
-    return {name: x.index_put((at,), moved[name]) for name, x in state.items()}
+        first = self.course.knot[self.row].nonzero()[:, 0]
+        if len(first):
+            begun = model.steer(select(state, first), self.course, self.row[first])
+            state = put(state, first, begun)
+        on = (self.row != self.target).nonzero()[:, 0]
+        return put(state, on, model.arrive(select(state, on), self.course, self.row[on])[0])
 
 
 def add_inputs(panel: Panel, embedder: Any, inputs: Any, last: np.ndarray) -> Panel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Known, lead_batches, take_known
+from skpolyode.embedders.model import Ends
 from skpolyode.embedders.variance import roots
 from skpolyode.errors import check_switch
 from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
@@ -130,30 +131,18 @@ class ModelStream(SeriesStream):
         check_switch("combine", combine)
         chosen = self._started(series)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        return panel.like(flat, self._forecast_values(chosen, flat, offsets, combine), offsets)
+        values = self._embedder.continued(self._ends(chosen, combine), flat, offsets)
+        return panel.like(flat, self._embedder.units.scaler.inverse(values), offsets)
 
-    def _forecast_values(
-        self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray, combine: bool = True
-    ) -> np.ndarray:
-        state, panel = self._states(chosen), self._panel[chosen]
-        clock, known = self._clock.take(chosen), None
-        if combine and self._embedder.stacking is not None:
-            known, driven = self._known(chosen), self._parts[_DRIVEN].cpu().numpy()[chosen]
-        durations = clock.last - clock.start
-        values = np.empty((len(times), panel.n_channels))
-        model, unit = self._embedder, self._embedder.units.time_scale
-        for part, rows, leads, asked in lead_batches(panel, times, offsets, clock.last):
-            here = at_times(panel[part], clock.last[part], np.arange(part.stop - part.start + 1))
-            run = model.free_run(select(state, part), durations[part], leads, here)
-            if known is not None:
-                elapsed = (durations[part, None] + leads) / unit
-                later = model.responses_ahead(here, leads / unit, driven[part])
-                run = model.stacked(run, take_known(known, part), elapsed, later)
-            values[rows] = model.units.scaler.inverse(run)[asked]
-        return values
-
-    def _known(self, chosen: np.ndarray) -> Known:
-        return take_known(_known(self._parts), chosen)
+    def _ends(self, chosen: np.ndarray, combine: bool = True) -> Ends:
+        """Where series end: their panel only has the last rows."""
+        state, clock = self._states(chosen), self._clock.take(chosen)
+        panel = at_times(self._panel[chosen], clock.last, np.arange(len(chosen) + 1))
+        ends = Ends(panel, clock.start, partial(select, state))
+        if not combine or self._embedder.stacking is None:
+            return ends
+        driven = self._parts[_DRIVEN].cpu().numpy()[chosen]
+        return ends._replace(known=take_known(_known(self._parts), chosen), driven=driven)
 
     def sample_paths(
         self,
@@ -334,7 +323,7 @@ class ModelStream(SeriesStream):
         parts = self._parts | self._embedder.states(panel)
         if self._embedder.stacking is not None:
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
-            driven = self._embedder.responses_ahead(panel, since[:, None])
+            driven = self._embedder.responses(panel, since, np.arange(len(since)))
             parts |= self._combined(self._embedder.known(panel), driven)
         if self._embedder.calibration is not None:
             rows = self._embedder.standardised(panel).values, panel.offsets, panel.offsets[1:] - 1
@@ -358,7 +347,8 @@ class ModelStream(SeriesStream):
             moved = self._single.take_in(one, observation, parts[_STATIC][0].numpy())
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
         elif update.driven_gap is None:
-            state = model.observe(self._run_up(state, data), data, data.series)
+            before = model.flow_where(data.elapsed > 0, state, data.gap, data.elapsed)
+            state = model.observe(before, data, data.series)
         else:
             gap = update.driven_gap
             before = gap.follow(model, state)
@@ -377,8 +367,8 @@ class ModelStream(SeriesStream):
         """Parts of the combiner after one more observation of each series."""
         values, driven = update.values, parts[_DRIVEN].cpu().numpy()
         if update.driven_gap is not None:
-            since = update.gap[:, None]
-            driven = self._embedder.responses_ahead(update.driven_gap.panel, since, driven)
+            asked = update.driven_gap.panel, update.gap, np.arange(len(update.gap))
+            driven = self._embedder.responses(*asked, driven)
         if update.errors is not None:
             values = self._embedder.without_noisy(values, update.errors)
         rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
@@ -401,25 +391,18 @@ class ModelStream(SeriesStream):
         """Positions (n,) of the selected series, and these, continued with drawn error paths."""
         known = draw_courses(self._embedder.calibration, n_samples, random_state)
         chosen = self._started(series)
-        ends = self._clock.last[chosen], np.arange(len(chosen) + 1)
-        panel, units = at_times(self._panel[chosen], *ends), self._embedder.units
         last = LastCells(*(self._parts[name].cpu().numpy()[chosen] for name in _PARTS[1:]))
-        return chosen, Continued(
-            panel, last, units, *known, lambda part, *asked: self._outlook(chosen[part], *asked)
-        )
+        panel, model = self._ends(chosen).panel, self._embedder
 
-    def _outlook(self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Combined forecasts of series at times (Q,), and predictors of their errors."""
-        model, clock, series = self._embedder, self._clock.take(chosen), series_index(offsets)
-        unit, since = model.units.time_scale, times - clock.last[series]
-        values = model.units.scaler.transform(self._forecast_values(chosen, times, offsets))
-        elapsed = (times - clock.start[series]) / unit
-        expected = model.stacking.expected_errors(self._known(chosen[series]), elapsed)
-        age = np.where(np.isnan(clock.seen_at), np.inf, clock.elapsed[:, None] - clock.seen_at)
-        spread = self._parts[_SPREAD].cpu().numpy()[chosen[series]]
-        signs = model.calibration.signs(spread, expected)
-        leads = since[:, None] + unit * age[series]
-        return Ahead(values, leads, signs, np.ones(values.shape))
+        def outlook(part: Any, times: np.ndarray, offsets: np.ndarray) -> Ahead:
+            clock, series = self._clock.take(chosen[part]), series_index(offsets)
+            age = np.where(np.isnan(clock.seen_at), np.inf, clock.elapsed[:, None] - clock.seen_at)
+            since = times - clock.last[series]
+            leads = since[:, None] + model.units.time_scale * age[series]
+            spread = self._parts[_SPREAD].cpu().numpy()[chosen[part]]
+            return model.outlook_from(self._ends(chosen[part]), times, offsets, leads, spread)
+
+        return chosen, Continued(panel, last, model.units, *known, outlook)
 
     def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
         parts, device = zip(_PARTS, (spread, *last), strict=True), self._embedder.device
@@ -442,17 +425,6 @@ class ModelStream(SeriesStream):
             data = replace(data, error=torch.from_numpy(errors), posterior=parts.get(_POSTERIOR))
         device = self._embedder.device
         return data if device.type == "cpu" else data.to(device, torch.float64)
-
-    def _run_up(self, state: State, data: Packed) -> State:
-        """States just before the observations; no gap precedes the first of a series."""
-        later = data.elapsed > 0
-        if later.all():
-            return self._model.flow(state, data.gap, data.elapsed)
-        if not later.any():
-            return state
-        moved = self._model.flow(select(state, later), data.gap[later], data.elapsed[later])
-        at = (later.nonzero()[:, 0],)
-        return {name: part.index_put(at, moved[name]) for name, part in state.items()}
 
     def _coefficients(self, series: np.ndarray) -> np.ndarray:
         return self._embedder.coefficients_of(self._states(series))

@@ -8,14 +8,14 @@ intervals. Losses and errors of forecasts are weighted by the precision of the v
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 
-from skpolyode.models.contract import Packed, Prediction, SequenceModel, State, select
+from skpolyode.models.contract import Packed, Prediction, SequenceModel, State, put, select
 from skpolyode.training.loop import Task
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
@@ -187,7 +187,7 @@ class IntervalTask(Task):
         rows = rows[order[:_JUDGED].to(rows.device)]
         if self.furthest < 2 or not len(rows):
             return None
-        state, rows = self._arrive(self._depart(rows), rows)
+        state, rows = self.model.arrive(self._depart(rows), self.data, rows)
         sums: dict[int, torch.Tensor] = {}  # of squared errors and their number, by powers of two
         for lead, (prediction, at) in enumerate(self._leads(state, rows, self.furthest), start=2):
             error = (prediction.mean - self.data.x[at])[self.data.mask[at]].double().square()
@@ -198,12 +198,12 @@ class IntervalTask(Task):
 
     def _validation_error(self, errors: torch.Tensor) -> float:
         """Mean of the squared errors (P, D) that count, which are noted by series as well."""
-        data, counted, mean = self.data, self.counted, WeightedMean(self.data)
-        weighted = mean.weighted(errors, slice(None), counted)
-        cells = torch.stack([weighted, counted.to(weighted.dtype)]).sum(dim=2)
+        data, part = self.data, (errors, slice(None), self.counted)
+        losses = weighted(data, *part)
+        cells = torch.stack([losses, self.counted.to(losses.dtype)]).sum(dim=2)
         sums = cells.new_zeros(2, data.n_series).index_add_(1, data.series, cells)
         self.series_errors = sums[:, sums[1] > 0].double()
-        return float(mean.add(errors, slice(None), counted).value())
+        return float(weighted_mean(data, [part]))
 
     def _pass(
         self, block: list[slice], progress: float
@@ -244,8 +244,7 @@ class IntervalTask(Task):
         stored, first = self._stored(rows), (self.data.gap[rows] == 0) | anew
         if first.any():
             start = self.model.initial(self.data, rows[first])
-            at = (first.nonzero()[:, 0],)
-            stored = {name: part.index_put(at, start[name]) for name, part in stored.items()}
+            stored = put(stored, first.nonzero()[:, 0], start)
         return stored
 
     def _stored(self, rows: torch.Tensor) -> State:
@@ -257,7 +256,7 @@ class IntervalTask(Task):
         rows = self._chosen(self.items[index])
         state = self._set_out(rows)
         loss = self._update_loss(state, rows)
-        state, rows = self._arrive(state, rows)
+        state, rows = self.model.arrive(state, self.data, rows)
         loss, weights = loss + self._mean_loss(self.model.predict(state), rows), 1.0
         then, at = state, rows
         for is_hidden in self._hidden():
@@ -266,7 +265,7 @@ class IntervalTask(Task):
             else:
                 then = self._observed(then, at)
                 loss = loss + self._update_loss(then, at)
-            then, at = self._arrive(then, at)
+            then, at = self.model.arrive(then, self.data, at)
             if not len(at):
                 break
             loss, weights = loss + self._mean_loss(self.model.predict(then), at), weights + 1.0
@@ -290,7 +289,7 @@ class IntervalTask(Task):
         """
         then, at = state, rows
         for k in range(1, self.horizon):
-            then, at = self._arrive(self.model.steer(then, self.data, at), at)
+            then, at = self.model.arrive(self.model.steer(then, self.data, at), self.data, at)
             if not len(at):
                 break
             loss = loss + _DECAY**k * self._mean_loss(self.model.predict(then), at)
@@ -317,7 +316,9 @@ class IntervalTask(Task):
     ) -> Iterator[tuple[Prediction, torch.Tensor]]:
         """Forecasts further ahead of states that arrived at `rows`, with the rows forecast."""
         for _ in range(1, reach):
-            state, rows = self._arrive(self.model.steer(state, self.data, rows), rows)
+            state, rows = self.model.arrive(
+                self.model.steer(state, self.data, rows), self.data, rows
+            )
             if not len(rows):
                 return
             yield self.model.predict(state), rows
@@ -326,34 +327,13 @@ class IntervalTask(Task):
         """Rows of a minibatch whose intervals are learned from."""
         return rows
 
-    def _arrive(self, state: State, rows: torch.Tensor) -> tuple[State, torch.Tensor]:
-        """States just before the next observations of the series that have one, and their rows."""
-        state, rows = self._move(state, rows)
-        if self.data.knot is None:
-            return state, rows
-        while len(on := self.data.knot[rows].nonzero()[:, 0]):  # an observation always follows
-            moved = self.model.steer(select(state, on), self.data, rows[on])
-            moved, following = self._move(moved, rows[on])
-            state = {name: x.index_put((on,), moved[name]) for name, x in state.items()}
-            rows = rows.index_put((on,), following)
-        return state, rows
-
-    def _move(self, state: State, rows: torch.Tensor) -> tuple[State, torch.Tensor]:
-        """States just before the next rows of the series that have one, and these rows."""
-        rows = self.data.next[rows]
-        if not (exists := rows >= 0).all():
-            state, rows = select(state, exists), rows[exists]
-        if len(rows):
-            state = self.model.flow(state, self.data.gap[rows], self.data.elapsed[rows])
-        return state, rows
-
     def _mean_loss(self, prediction: Prediction, rows: torch.Tensor) -> torch.Tensor:
         loss = prediction_loss(prediction, self.data.x[rows])
-        return WeightedMean(self.data).add(loss, rows, self.data.mask[rows]).value()
+        return weighted_mean(self.data, [(loss, rows, self.data.mask[rows])])
 
     def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
         loss = self.model.update_loss(state, self.data, rows)
-        return WeightedMean(self.data).add(loss, rows, self.data.mask[rows]).value()
+        return weighted_mean(self.data, [(loss, rows, self.data.mask[rows])])
 
 
 def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
@@ -385,42 +365,30 @@ def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
     return prediction.log_scale + 0.5 * square * torch.exp(-2 * prediction.log_scale)
 
 
-class WeightedMean:
-    """Running mean, kept on the device, of losses times the precision of their values.
+def weighted(
+    data: Packed, losses: torch.Tensor, rows: torch.Tensor | slice, counted: torch.Tensor
+) -> torch.Tensor:
+    """Losses (n, D) of some rows times the precisions of their values; 0 for those not counted."""
+    if data.precision is not None:
+        losses = losses * data.precision[rows].to(losses.dtype)
+    return torch.where(counted, losses, 0.0)
 
-    Parameters
-    ----------
-    data : Packed
-        All series, with precisions if they have any.
+
+Losses = tuple[torch.Tensor | None, torch.Tensor | slice, torch.Tensor]
+
+
+def weighted_mean(data: Packed, parts: Iterable[Losses]) -> torch.Tensor:
+    """Mean of losses (n, D) times the precision of their values; zero if nothing is counted.
+
+    Each part has losses, or None, their rows, and a mask of those that are counted; the others may
+    be anything.
     """
-
-    def __init__(self, data: Packed) -> None:
-        self.data = data
-        self.total: float | torch.Tensor = 0.0
-        self.count: int | torch.Tensor = 0
-
-    def add(
-        self, losses: torch.Tensor | None, rows: torch.Tensor | slice, counted: torch.Tensor
-    ) -> WeightedMean:
-        """Add the counted losses (n, D) of some rows; those not counted may be anything."""
-        if losses is None:
-            return self
-        self.total = self.total + self.weighted(losses, rows, counted).sum()
-        self.count = self.count + counted.sum()
-        return self
-
-    def weighted(
-        self, losses: torch.Tensor, rows: torch.Tensor | slice, counted: torch.Tensor
-    ) -> torch.Tensor:
-        """Losses (n, D) of some rows times their precisions; 0 for those not counted."""
-        if self.data.precision is not None:
-            losses = losses * self.data.precision[rows].to(losses.dtype)
-        return torch.where(counted, losses, 0.0)
-
-    def value(self) -> torch.Tensor:
-        """The mean; zero if nothing was counted."""
-        mean = self.total / max(int(self.count), 1)
-        return torch.as_tensor(mean, device=self.data.x.device)
+    total, count = 0.0, 0
+    for losses, rows, counted in parts:
+        if losses is not None:
+            total = total + weighted(data, losses, rows, counted).sum()
+            count = count + counted.sum()
+    return torch.as_tensor(total / max(int(count), 1), device=data.x.device)
 
 
 def forecasting_mse(model: SequenceModel, data: Packed) -> float:
@@ -455,12 +423,13 @@ def forecasting_mse(model: SequenceModel, data: Packed) -> float:
     >>> forecasting_mse(model, data) > 0
     True
     """
-    mean, counted = WeightedMean(data), data.mask & (data.elapsed > 0)[:, None]
+    counted = data.mask & (data.elapsed > 0)[:, None]
     with torch.no_grad():
-        for step in model.run(data):
-            error = (data.x[step.rows] - step.prediction.mean).square()
-            mean.add(error, step.rows, counted[step.rows])
-    return float(mean.value())
+        errors = (
+            ((data.x[rows] - prediction.mean).square(), rows, counted[rows])
+            for rows, _, prediction, _ in model.run(data)
+        )
+        return float(weighted_mean(data, errors))
 
 
 def with_precision(data: Packed) -> Packed:

@@ -9,7 +9,6 @@ The first refresh starts from the states of straight lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
@@ -150,10 +149,8 @@ class PolyODETask(IntervalTask):
         again = (self.data.mask & self.data.seen).any(dim=1)
         rows = (again & (self.data.next >= 0)).nonzero()[:, 0]
 
-        def pass_by(part: torch.Tensor) -> State:
-            return self.model.steer({"z": self.states["z"][part]}, self.data, part)
-
-        parts = self._forecasts(rows, pass_by)
+        z, steer = self.states["z"], self.model.steer
+        parts = self._forecasts(rows, lambda part: steer({"z": z[part]}, self.data, part))
         following, predictions = (torch.cat(column) for column in zip(*parts, strict=True))
         return Passed(rows, following, predictions)
 
@@ -162,7 +159,7 @@ class PolyODETask(IntervalTask):
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Rows of the next observations, and their forecasts from states that `depart` at rows."""
         for part in rows.split(_CHUNK):
-            state, following = self._arrive(depart(part), part)
+            state, following = self.model.arrive(depart(part), self.data, part)
             yield following, self.model.predict(state).mean
 
     def _validate(self) -> float:
@@ -177,18 +174,14 @@ class PolyODETask(IntervalTask):
         self, block: list[slice], progress: float
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
         """States of the present weights; within long series, from those of the last refresh."""
-        starts = None if self.is_new or self.scans or progress == 1 else self._starts(block)
-        for step in self.model.run_block(self.data, block, **starts or {}):
+        starts, later = {}, block[self.part_rows :: self.part_rows]
+        if later and not (self.is_new or self.scans or progress == 1):  # where parts start
+            device = self.data.x.device
+            rows = torch.cat([torch.arange(r.start, r.stop, device=device) for r in later])
+            starts = {"starts": (rows, self._stored(rows))}
+        for step in self.model.run_block(self.data, block, **starts):
             before = self._known(step.before["z"], step.before["c"], step.rows)
             yield step.rows, step.prediction.mean, {"z": before, "c": step.state["c"]}
-
-    def _starts(self, block: list[slice]) -> dict[str, Any]:
-        """Where parts of the series of a block start, and the states there."""
-        later = block[self.part_rows :: self.part_rows]
-        if not later:
-            return {}
-        rows = torch.cat([torch.arange(r.start, r.stop, device=self.data.x.device) for r in later])
-        return {"starts": (rows, self._stored(rows))}
 
     def _known(self, z: torch.Tensor, c: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """States just before rows, with the memory there in place of its copy, which is reset."""

@@ -310,10 +310,10 @@ def test_at_first_half_of_the_updates_in_between_are_left_out_and_none_in_the_en
     task = PolyODETask(model, data, torch.tensor([False]), length=2)
     task.refresh()
     start = torch.tensor([0])
-    state, rows = task._arrive(task._depart(start), start)
+    state, rows = task.model.arrive(task._depart(start), task.data, start)
     errors = []  # of the forecast of 2: after the update at 1, and without it
     for then in (task._observed(state, rows), model.steer(state, data, rows)):
-        then, at = task._arrive(then, rows)
+        then, at = task.model.arrive(then, task.data, rows)
         errors.append(task._mean_loss(model.predict(then), at).item())
     first = task._mean_loss(model.predict(state), rows).item()
     assert all(task.loss(start).item() == pytest.approx((first + errors[0]) / 2) for _ in range(8))
