@@ -83,11 +83,15 @@ class PathEmbedder(DirectEmbedder):
         values, times = scaler.read(panel.values), panel.elapsed / unit
         result = np.zeros((len(elapsed), values.shape[1], self.past.n_coefficients))
         for group in split_channels(times, values, series):
-            first, pieces = path_pieces(self.path, group, elapsed)
-            beyond_first = remember(self.past.memory, pieces, torch.from_numpy(elapsed)).numpy()
-            result[:, group.channels] = beyond_first
-            result[:, group.channels, 0] += first
+            result[:, group.channels] = self.remembered(group, elapsed)
         return result
+
+    def remembered(self, rows: ChannelRows, end: np.ndarray) -> np.ndarray:
+        """Coefficients (B, D, N) of the path through rows, at times `end` (B,)."""
+        first, pieces = path_pieces(self.path, rows, end)
+        c = remember(self.past.memory, pieces, torch.from_numpy(end)).numpy()
+        c[..., 0] += first
+        return c
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Values (Q, D) of the interpolating path at any times; constant beyond its ends."""

@@ -253,13 +253,53 @@ def follow(
     gap = np.diff(seen.times, append=0.0)
     gap[seen.offsets[1:] - 1] = np.inf
     order = asked.row.argsort(kind="stable")
-    row = asked.row[order]
+    row, gap = asked.row[order], gap / unit
     since = (asked.times[order] - seen.times[row]) / unit
+
+    @torch.no_grad()
+    def of_chunk(parts: Parts, chunk: slice) -> tuple[Expected, State, State]:
+        """Expectations at the rows of a chunk of parts, and at the times after these rows.
+
+        Also returns the states after the last rows of the warm-ups and of the parts.
+        """
+        panel, kept = parts.rows(chunk)
+        first, stop = parts.bounds[[chunk.start, chunk.stop]]
+        own = slice(*np.searchsorted(row, [first, stop]))
+        at, passed = row[own] - first, since[own]
+        # Inputs are needed up to the furthest time after the last row of each series.
+        furthest, whose = np.zeros(panel.n_series), series_of_rows(panel)[kept[at]]
+        last = kept[at] == panel.offsets[1:][whose] - 1
+        np.maximum.at(furthest, whose[last], passed[last])
+        data = embedder.pack(panel, ahead=furthest)
+        steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
+        rows, states, before = zip(*steps, strict=True)
+        packed, every = data.observations, torch.cat(rows).argsort()
+        mean, log_scale = (
+            None if x[0] is None else torch.cat(x)[every][packed][kept].cpu().numpy()
+            for x in zip(*before, strict=True)
+        )
+        joint = select(join(list(states)), every)
+        columns = gap[first:stop], at, passed
+        columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
+        state = select(joint, packed)
+        after = select(state, kept)
+        if data.knot is None:
+            columns = after, data.elapsed[packed][kept], *columns
+        else:
+            columns = joint, data.elapsed, *_behind_knots(data, packed[kept], *columns)
+        signal = _signal_after(model, *columns).cpu().numpy()
+        looked = None if look is None else look(after).cpu().numpy()
+        n_before = np.maximum(parts.bounds[chunk] - parts.start[chunk], 1)
+        entry = select(state, panel.offsets[:-1] + n_before - 1)
+        end = select(state, panel.offsets[1:] - 1)
+        return Expected(signal, mean, log_scale, looked), entry, end
+
     while True:
         n_rows = max(_PART_ROWS, int(min(4 * reach / unit, seen.n_observations)))
         parts = cut(seen, reach, n_rows)
-        work = partial(_follow_parts, model, embedder.pack, parts, gap / unit, row, since, look)
-        found, *borders = zip(*map_slices(work, parts.panel.lengths), strict=True)
+        found, *borders = zip(
+            *map_slices(partial(of_chunk, parts), parts.panel.lengths), strict=True
+        )
         entry, end = (join(list(states)) for states in borders)
         if agree(select(entry, parts.later), select(end, parts.later - 1)):
             break
@@ -269,58 +309,6 @@ def follow(
     signal = np.empty_like(joint.signal)
     signal[order] = joint.signal
     return joint._replace(signal=signal)
-
-
-def _follow_parts(
-    model: SequenceModel,
-    pack: Callable[[Panel], Packed],
-    parts: Parts,
-    gap: np.ndarray,
-    row: np.ndarray,
-    since: np.ndarray,
-    look: Look | None,
-    chunk: slice,
-) -> tuple[Expected, State, State]:
-    """Expectations at the rows of a chunk of parts, and at the times after these rows.
-
-    `gap` (P,) is the time from each row to the next one; `row` (Q,) is sorted. Also returns the
-    states after the last rows of the warm-ups and of the parts.
-    """
-    panel, kept = parts.rows(chunk)
-    first, stop = parts.bounds[[chunk.start, chunk.stop]]
-    asked = slice(*np.searchsorted(row, [first, stop]))
-    with torch.no_grad():
-        data = pack(panel, ahead=_asked_ahead(panel, kept[row[asked] - first], since[asked]))
-        steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
-        rows, states, before = zip(*steps, strict=True)
-        packed, order = data.observations, torch.cat(rows).argsort()
-        every = select(join(list(states)), order)
-        mean, log_scale = (
-            None if x[0] is None else torch.cat(x)[order][packed][kept].cpu().numpy()
-            for x in zip(*before, strict=True)
-        )
-        columns = gap[first:stop], row[asked] - first, since[asked]
-        ahead, at, passed = (torch.from_numpy(x).to(data.x.device) for x in columns)
-        state = select(every, packed)
-        after = select(state, kept)
-        if data.knot is None:
-            columns = after, data.elapsed[packed][kept], ahead, at, passed
-        else:
-            columns = every, data.elapsed, *_behind_knots(data, packed[kept], ahead, at, passed)
-        signal = _signal_after(model, *columns)
-        looked = None if look is None else look(after).cpu().numpy()
-    expected = Expected(signal.cpu().numpy(), mean, log_scale, looked)
-    n_before = np.maximum(parts.bounds[chunk] - parts.start[chunk], 1)
-    entry = select(state, panel.offsets[:-1] + n_before - 1)
-    return expected, entry, select(state, panel.offsets[1:] - 1)
-
-
-def _asked_ahead(panel: Panel, row: np.ndarray, since: np.ndarray) -> np.ndarray:
-    """Furthest times (B,) after the last rows of series, from times (Q,) since their rows."""
-    ahead, series = np.zeros(panel.n_series), series_of_rows(panel)[row]
-    last = row == panel.offsets[1:][series] - 1
-    np.maximum.at(ahead, series[last], since[last])
-    return ahead
 
 
 def _behind_knots(

@@ -62,7 +62,7 @@ class StaticEncoder(NamedTuple):
         numeric = [name for name in frame if read[name] is not None]
         categories = {name: _categories(frame[name]) for name in frame if read[name] is None}
         kinds = {name: read[name][1] for name in numeric}
-        numbers = _stacked([read[name][0] for name in numeric], len(frame))
+        numbers = np.column_stack([np.empty((len(frame), 0)), *(read[k][0] for k in numeric)])
         _check(frame, numeric, ~(np.isnan(numbers) | (abs(numbers) <= LARGEST)))
         times = {name: kind for name, kind in kinds.items() if kind != _NUMBERS}
         return cls(ChannelScaler.of(numbers), numeric, categories, times)
@@ -228,7 +228,7 @@ def _categories(column: pd.Series) -> list:
 
 def _numbers(frame: pd.DataFrame, kinds: dict[str, str]) -> np.ndarray:
     """Covariates (B, S) as numbers; one error for all whose type is not that in `kinds`."""
-    faults, columns = Faults("X", frame.index.to_numpy()), []
+    faults, columns = Faults("X", frame.index.to_numpy()), [np.empty((len(frame), 0))]
     for name, kind in kinds.items():
         column = frame[name]
         found, cells = _as_numbers(column), []
@@ -244,12 +244,8 @@ def _numbers(frame: pd.DataFrame, kinds: dict[str, str]) -> np.ndarray:
         faults.add_each(_OTHER_KIND, cells, line)
         columns.append(found[0] if found else np.empty(0))
     faults.raise_if_any()
-    return _stacked(columns, len(frame))
+    return np.column_stack(columns)
 
 
 def _line(faults: Faults, column: pd.Series, had: str, cell: BadCell) -> str:
     return f"{faults.series(cell.position)}, static covariate {column.name!r}: {cell}{had}"
-
-
-def _stacked(columns: list[np.ndarray], n_series: int) -> np.ndarray:
-    return np.column_stack(columns) if columns else np.empty((n_series, 0))

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from skpolyode.embedders import PathEmbedder
-from skpolyode.embedders.paths import path_pieces, split_channels
-from skpolyode.memory.pieces import remember
+from skpolyode.embedders.paths import split_channels
 from skpolyode.models.contract import State
 from skpolyode.models.single import SingleMemory
 from skpolyode.panel import Panel
@@ -85,11 +84,8 @@ class HiPPOStream(SeriesStream):
         for rows in split_channels(times, values, series_of_rows(panel)):
             end = np.zeros(panel.n_series)
             end[rows.series] = rows.times  # keeps the last of each series
-            first, pieces = path_pieces(self._embedder.path, rows, end)
-            c = remember(self._memory, pieces, torch.from_numpy(end))
-            c[..., 0] += torch.from_numpy(first)
-            parts["c"][:, rows.channels] = c
-            x = np.zeros_like(first)
+            parts["c"][:, rows.channels] = torch.from_numpy(self._embedder.remembered(rows, end))
+            x = np.zeros((panel.n_series, len(rows.channels)))
             x[rows.series] = rows.values
             parts["x"][:, rows.channels] = torch.from_numpy(x)
         return parts

@@ -57,10 +57,6 @@ class Kept(NamedTuple):
         errors = np.full_like(values, np.nan) if rows.errors is None else rows.errors[part]
         return cls(rows.times[part], values, errors)
 
-    def part(self, chosen: Any) -> Kept:
-        """The chosen rows."""
-        return Kept(*(column[chosen] for column in self))
-
     def joined(self, other: Kept) -> Kept:
         """These rows, followed by others."""
         return Kept(*map(np.concatenate, zip(self, other, strict=True)))
@@ -78,7 +74,8 @@ class Kept(NamedTuple):
         joint.values[at] = np.where(given, values, joint.values[at])
         joint.errors[at] = np.where(given, new.errors, joint.errors[at])
         wrong = given & (is_known == (action == "insert"))
-        return joint.part(~np.isnan(joint.values).all(axis=1)), wrong
+        observed = ~np.isnan(joint.values).all(axis=1)
+        return Kept(*(column[observed] for column in joint)), wrong
 
 
 class History:

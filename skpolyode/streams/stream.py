@@ -531,9 +531,8 @@ class SeriesStream:
 
     def _followed(self, rows: Panel, panel: Panel) -> list[tuple[Panel, Clock, State]]:
         """Clock and parts of each group of series after new rows; nothing is written yet."""
-        starts = range(0, rows.n_series, _GROUP)
-        groups = [rows[start : start + _GROUP] for start in starts]
-        return list(map_threads(partial(self._follow, panel=panel), groups))
+        groups = [rows[k : k + _GROUP] for k in range(0, rows.n_series, _GROUP)]
+        return map_threads(partial(self._follow, panel=panel), groups)
 
     def _write(self, followed: list[tuple[Panel, Clock, State]]) -> None:
         for rows, clock, parts in followed:
