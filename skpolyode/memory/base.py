@@ -265,9 +265,15 @@ class Memory(ABC):
         of a cluster lie within the radius of `responses.impulses`, in the measure's unit of time.
         """
 
+    @staticmethod
     @abstractmethod
+    def polynomials(age: np.ndarray, n_coefficients: int) -> np.ndarray:
+        """Polynomials (..., N) at an age in the measure's unit of time."""
+
     def basis(self, age: Tensor, elapsed: Tensor) -> Tensor:
         """Polynomials (..., N) at times `age` (...) before now."""
+        relative = self.relative_age(age, elapsed).detach().cpu().numpy()
+        return torch.from_numpy(self.polynomials(relative, self.n_coefficients)).to(age.device)
 
     def constant(self, value: Tensor) -> Tensor:
         """Coefficients (..., N) of a past that was always `value` (...)."""
@@ -438,11 +444,6 @@ class InvariantMemory(Memory):
     def matrices(n_coefficients: int) -> tuple[np.ndarray, np.ndarray]:
         """`A` (N, N) and `B` (N,) in the measure's unit of time."""
 
-    @staticmethod
-    @abstractmethod
-    def polynomials(age: np.ndarray, n_coefficients: int) -> np.ndarray:
-        """Polynomials (..., N) at an age in the measure's unit of time."""
-
     @classmethod
     @lru_cache(maxsize=32)
     def _tables(
@@ -472,8 +473,3 @@ class InvariantMemory(Memory):
     def impulse(self, strength: Tensor, age: Tensor, elapsed: Tensor) -> Tensor:
         """Coefficients of clusters of impulses."""
         return self.responses.impulses.apply(strength / self.unit, age / self.unit)
-
-    def basis(self, age: Tensor, elapsed: Tensor) -> Tensor:
-        """Polynomials at times `age` before now."""
-        relative = age.detach().cpu().numpy() / self.unit
-        return torch.from_numpy(self.polynomials(relative, self.n_coefficients)).to(age.device)

@@ -366,6 +366,7 @@ class LegSMemory(Memory):
 
     whole_history = True
     horizon = math.inf  # nothing is forgotten
+    polynomials = staticmethod(LegTMemory.polynomials)  # before the start the first values hold
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -425,8 +426,3 @@ class LegSMemory(Memory):
         history = torch.where(elapsed > 0, elapsed, 1.0)[:, None, None]
         share = self.relative_age(age, elapsed[:, None])
         return self.responses.impulses.apply(strength / history, share)
-
-    def basis(self, age: Tensor, elapsed: Tensor) -> Tensor:
-        """Polynomials at times `age` before now; before the start the first values hold."""
-        position = 1.0 - self.relative_age(age, elapsed).detach().cpu().numpy()
-        return torch.from_numpy(legt_basis(position, self.n_coefficients)).to(age.device)

@@ -39,7 +39,7 @@ from skpolyode.saving.codec import (
 SCHEMA = 1
 """Version of the format. Readers understand all versions up to this one."""
 
-_KEY = "skpolyode"
+_PACKAGE = __name__.partition(".")[0]
 _LEFT = 3600.0  # seconds since the last write, after which a partial file is abandoned
 
 
@@ -65,7 +65,7 @@ def write_file(
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     about = f"{SCHEMA} {version}"
     head = f"{about} {_digest(about, text, arrays)}"
-    replace_file(path, to_bytes(arrays, metadata={_KEY: f"{head}\n{text}"}))
+    replace_file(path, to_bytes(arrays, metadata={_PACKAGE: f"{head}\n{text}"}))
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -113,7 +113,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         raise FileNotFoundError(f"no file {str(target)!r}: pass the path that was given to `save`.")
     try:
         with safe_open(target, framework="numpy") as file:
-            text = (file.metadata() or {}).get(_KEY)
+            text = (file.metadata() or {}).get(_PACKAGE)
             names = [] if text is None else file.keys()
             arrays = {name: file.get_tensor(name) for name in names}
     # For number types that numpy lacks, the error depends on the version of safetensors.
@@ -159,8 +159,6 @@ def _digest(about: str, text: str, arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-_PACKAGE = __name__.partition(".")[0]
-_SUFFIX = ".safetensors"
 _OTHERS = (".pkl", ".pickle", ".joblib", ".pt", ".pth")  # readers of these expect a pickle
 
 
@@ -249,9 +247,10 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
         If the value, or something inside it, is of a type that files cannot hold.
     """
     if (suffix := Path(path).suffix.lower()) in _OTHERS:
+        name = str(Path(path).with_suffix(".safetensors"))
         raise ValueError(
             f"save writes a safetensors file, and {str(path)!r} has the name of another kind: call "
-            f"it {str(Path(path).with_suffix(_SUFFIX))!r}, or write {suffix} with joblib.dump."
+            f"it {name!r}, or write {suffix} with joblib.dump."
         )
     encoder = Encoder()
     content = encoder.encode(value, type(value).__name__)

@@ -325,7 +325,13 @@ class SegmentTask(IntervalTask):
 
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean loss over all intervals of a minibatch of segments."""
-        parts = self._segments(self.items[index])
+        steps = [self.items[index]]
+        for _ in range(self.length):
+            steps.append(torch.where(steps[-1] >= 0, self.data.next[steps[-1]], -1))
+        following = torch.stack(steps)  # (length + 1, n), -1 after the end of a series
+        lengths = (following >= 0).sum(dim=0)
+        following = following[:, lengths.argsort(descending=True, stable=True)]
+        parts = [step for now in following if len(step := now[now >= 0])]
         steps = list(self.model.run_from(self._before(parts[0]), self.data, parts))
         updates = [self._update_loss(step.state, step.rows) for step in steps[:-1]]
         state, rows = join([step.before for step in steps[1:]]), torch.cat(parts[1:])
@@ -333,16 +339,6 @@ class SegmentTask(IntervalTask):
         prediction = Prediction(*(None if x[0] is None else torch.cat(x) for x in columns))
         loss = self._mean_loss(prediction, rows) + torch.stack(updates).mean()
         return self._with_leads(loss, 1.0, state, rows)
-
-    def _segments(self, first: torch.Tensor) -> list[torch.Tensor]:
-        """Rows of each step of segments, from their first rows; longest segments first."""
-        steps = [first]
-        for _ in range(self.length):
-            steps.append(torch.where(steps[-1] >= 0, self.data.next[steps[-1]], -1))
-        rows = torch.stack(steps)  # (length + 1, n), -1 after the end of a series
-        lengths = (rows >= 0).sum(dim=0)
-        rows = rows[:, lengths.argsort(descending=True, stable=True)]
-        return [step for now in rows if len(step := now[now >= 0])]
 
 
 _AT_ONCE = 2**20  # most numbers in the states of the observations of one pass

@@ -661,21 +661,16 @@ class _Run:
             self._keep(epoch)
         elif is_surely_larger(self.task.series_errors, self.best_series):
             self.epochs_since_best += epoch - last
-            self._slow_down()
+            # Noise is being learned if the training loss falls while the validation error surely
+            # rises: go on from the best weights at half of the rate.
+            loss, best = self.history[-2].get(_LOSS), self.history[self.best_epoch].get(_LOSS)
+            if self.best_epoch and loss < best and self.share > self.trainer.slowest:
+                self.share /= 2
+                self.module.load_state_dict(self.best)
 
     def _score(self, error: float) -> float:
         """The validation error and the error further ahead in one number."""
         return error if self.task.error_ahead is None else error * self.task.error_ahead
-
-    def _slow_down(self) -> None:
-        """If noise is being learned, go on from the best weights at half of the rate.
-
-        Noise is being learned if the training loss falls while the validation error surely rises.
-        """
-        loss, best = self.history[-2], self.history[self.best_epoch]
-        if self.best_epoch and loss[_LOSS] < best[_LOSS] and self.share > self.trainer.slowest:
-            self.share /= 2
-            self.module.load_state_dict(self.best)
 
     def _keep(self, epoch: int) -> None:
         """Take the average of the weights as the best."""

@@ -268,7 +268,24 @@ class TrainFilter(Train):
         given = state.embedder.filters or has_errors or choice != "auto"
         found: list[FilterTest] = []  # one, if there is a test
         super().run(state, None if given else self._noise_test(state, found))
-        self._report_noise(state, given, found)
+        kind = "noisy" if state.embedder.filters else "exact"
+        if not found:
+            reason = "series are too short for a filter"
+            if given:
+                reason = "as given"
+            elif self._is_long_enough(state.windows.panel):
+                reason = "too few epochs to tell"
+            state.report.add("noise", f"observations are {kind}: {reason}")
+            return
+        (test,) = found
+        better = "better" if test.is_better else "no better"
+        # Errors of the filter, as ratios to those without a gain.
+        figures = {"gap_filling": test.gap_filling}
+        if test.forecasts is not None:
+            figures["one_step"] = test.forecasts
+        figures["after_epochs"] = round(self.tested_after * self.epochs(state))
+        outcome = f"observations are {kind}: a filter fills gaps {better}"
+        state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
     def _noise_test(self, state: FitState, found: list[FilterTest]) -> Turn | None:
         """Make the model a filter, and return the test during training; None: no test."""
@@ -348,28 +365,6 @@ class TrainFilter(Train):
             return FilterTest(False, share, None)
         of_forecasts = _error_ratio(ahead(embedder), ahead(whole))
         return FilterTest(share * of_forecasts < self.max_error, share, of_forecasts)
-
-    def _report_noise(self, state: FitState, given: bool, found: list[FilterTest]) -> None:
-        """Note whether observations are noisy, and why."""
-        kind = "noisy" if state.embedder.filters else "exact"
-        if not found:
-            if given:
-                reason = "as given"
-            elif self._is_long_enough(state.windows.panel):
-                reason = "too few epochs to tell"
-            else:
-                reason = "series are too short for a filter"
-            state.report.add("noise", f"observations are {kind}: {reason}")
-            return
-        (test,) = found
-        better = "better" if test.is_better else "no better"
-        # Errors of the filter, as ratios to those without a gain.
-        figures = {"gap_filling": test.gap_filling}
-        if test.forecasts is not None:
-            figures["one_step"] = test.forecasts
-        figures["after_epochs"] = round(self.tested_after * self.epochs(state))
-        outcome = f"observations are {kind}: a filter fills gaps {better}"
-        state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
 
 def _error_ratio(errors: np.ndarray, others: np.ndarray) -> float:
