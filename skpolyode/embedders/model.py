@@ -221,6 +221,11 @@ class ModelEmbedder(Embedder):
         return Standardised(times, values, panel.offsets, driven)
 
     @property
+    def typical_gap(self) -> float:
+        """Typical gap between rows in `fit`, in the user's units; the model's unit of time."""
+        return self.units.time_scale
+
+    @property
     def n_responses(self) -> int:
         """Number of responses to inputs for a combiner; 0 if it reads none or there are none."""
         if self.inputs is None:
@@ -431,19 +436,10 @@ class ModelEmbedder(Embedder):
         return forecasting_mse(self.exact, self.pack(observed_part(panel)))
 
     def forecast_values(
-        self,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        combine: bool = True,
-        known: Known | None = None,
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, combine: bool = True
     ) -> np.ndarray:
-        """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`.
-
-        The result of `known` may be passed to save its computation.
-        """
-        if known is None and combine and self.stacking is not None:
-            known = self.known(panel)
+        """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
+        known = self.known(panel) if combine and self.stacking is not None else None
         found = self.continued(self._ends(panel, known), times, offsets)
         return self.units.scaler.inverse(found)
 

@@ -469,9 +469,4 @@ def _from_file(state: dict[str, Any]) -> PolyODE:
     return model.float()
 
 
-register(
-    PolyODE,
-    lambda model: model.arguments,
-    _from_file,
-    place=lambda model, device: model if device is None else model.to(device),
-)
+register(PolyODE, lambda model: model.arguments, _from_file)

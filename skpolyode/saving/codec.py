@@ -159,6 +159,15 @@ def register(
     _CLASSES[tag] = cls
 
 
+def register_attributes(cls: type, *names: str, **options: Any) -> None:
+    """Register a class whose constructor takes the attributes of these names; see `register`."""
+
+    def to_state(value: Any) -> dict[str, Any]:
+        return {name: getattr(value, name) for name in names}
+
+    register(cls, to_state, lambda state: cls(**state), **options)
+
+
 def register_as(cls: type, turned: Callable[[Any], Any]) -> None:
     """Save instances of `cls` as the result of `turned`."""
     _TURNED[cls] = turned

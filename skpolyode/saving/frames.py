@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
 
-from skpolyode.saving.codec import register
+from skpolyode.saving.codec import register, register_attributes
 
 _LABELS = ("object", "str")
 _NAMES = type(pd.MultiIndex.from_arrays([[0]]).names)  # sktime keeps names of levels
@@ -115,10 +115,6 @@ _CLASSES: dict[type, tuple[Callable, Callable]] = {
         lambda value: {"count": int(value.asm8.view(np.int64)), "unit": value.unit},
         lambda state: pd.Timedelta(np.timedelta64(state["count"], state["unit"])),
     ),
-    datetime.timedelta: (
-        lambda value: {name: getattr(value, name) for name in ("days", "seconds", "microseconds")},
-        lambda state: datetime.timedelta(**state),
-    ),
     np.timedelta64: (
         lambda value: {"count": int(value.view(np.int64)), "unit": np.datetime_data(value)[0]},
         lambda state: np.timedelta64(state["count"], state["unit"]),
@@ -126,10 +122,10 @@ _CLASSES: dict[type, tuple[Callable, Callable]] = {
 }
 for _cls, (_to_state, _from_state) in _CLASSES.items():
     register(_cls, _to_state, _from_state, part="pandas")
-register(
+register_attributes(datetime.timedelta, "days", "seconds", "microseconds", part="pandas")
+register_attributes(
     pd.RangeIndex,
-    lambda index: {name: getattr(index, name) for name in ("start", "stop", "step", "name")},
-    lambda state: pd.RangeIndex(**state),
+    *("start", "stop", "step", "name"),
     part="pandas",
     length=lambda state: len(range(state["start"], state["stop"], state["step"])),
 )

@@ -197,4 +197,4 @@ class SiblingTransformer(NeuralTransformer):
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
         """Arguments of the model's constructor, besides the sizes and the generator."""
-        raise NotImplementedError
+        return {"inputs": sizes.inputs} if self.uses_inputs else {}

@@ -227,4 +227,4 @@ class GRUODEBayesTransformer(SiblingTransformer):
         super().__init__(learning_rate_init=learning_rate_init, **training)
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
-        return {"head_size": self.head_size, "inputs": sizes.inputs}
+        return super()._model_options(sizes) | {"head_size": self.head_size}

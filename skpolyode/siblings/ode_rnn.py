@@ -164,5 +164,5 @@ class ODERNNTransformer(SiblingTransformer):
         super().__init__(**training)
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
-        sizes_of_field = layer_sizes(self.hidden_layer_sizes)
-        return {"hidden_layer_sizes": sizes_of_field, "inputs": sizes.inputs}
+        widths = layer_sizes(self.hidden_layer_sizes)
+        return super()._model_options(sizes) | {"hidden_layer_sizes": widths}

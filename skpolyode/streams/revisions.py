@@ -16,8 +16,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.durations import read_duration
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import keep_rows
-from skpolyode.streams.inputs import add_inputs, without_past
-from skpolyode.streams.rows import AS_WAS, new_rows
+from skpolyode.streams.panels import AS_WAS, add_inputs, new_rows, without_past
 
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream

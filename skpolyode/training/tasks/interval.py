@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -53,6 +53,7 @@ class Minibatches(NamedTuple):
     n_most: int
 
 
+@dataclass(eq=False, repr=False)
 class IntervalTask(Task):
     """Train on a few intervals at a time, from stored states.
 
@@ -123,19 +124,17 @@ class IntervalTask(Task):
     fewest_far: ClassVar[int] = 32
     """States that start far forecasts: fewer would cost as much."""
 
-    def __init__(
-        self,
-        model: SequenceModel,
-        data: Packed,
-        held_out: torch.Tensor,
-        *,
-        horizon: int = 1,
-        length: int = 1,
-        furthest: int = 1,
-    ) -> None:
-        self.model, self.horizon, self.length = model, horizon, length
-        self.furthest, self.progress, self.n_batches = furthest, 0.0, 0
-        self.take(data, held_out)
+    model: SequenceModel
+    data: Packed
+    held_out: InitVar[torch.Tensor]
+    _: KW_ONLY
+    horizon: int = 1
+    length: int = 1
+    furthest: int = 1
+
+    def __post_init__(self, held_out: torch.Tensor) -> None:
+        self.progress, self.n_batches = 0.0, 0
+        self.take(self.data, held_out)
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
         """Continue with other series, whose states are not known yet."""
@@ -287,12 +286,9 @@ class IntervalTask(Task):
 
         These start from states that arrived at `rows`.
         """
-        then, at = state, rows
-        for k in range(1, self.horizon):
-            then, at = self.model.arrive(self.model.steer(then, self.data, at), self.data, at)
-            if not len(at):
-                break
-            loss = loss + _DECAY**k * self._mean_loss(self.model.predict(then), at)
+        nearest = IntervalTask._leads(self, state, rows, self.horizon)  # as of any model
+        for k, (prediction, at) in enumerate(nearest, start=1):
+            loss = loss + _DECAY**k * self._mean_loss(prediction, at)
             weights += _DECAY**k
         near, far = loss / weights, []
         self.n_batches += 1

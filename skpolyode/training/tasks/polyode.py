@@ -88,9 +88,9 @@ class PolyODETask(IntervalTask):
     200 rows would take half of the time of a fit. The learned state gets this much further into a
     series with each refresh."""
 
-    def __init__(self, model: PolyODE, data: Packed, held_out: torch.Tensor, **ahead: int) -> None:
-        super().__init__(model, data, held_out, **ahead)
-        self.starts_anew = model.field.stands_still
+    def __post_init__(self, held_out: torch.Tensor) -> None:
+        super().__post_init__(held_out)
+        self.starts_anew = self.model.field.stands_still
         self.n_refreshed = 0
 
     def take(self, data: Packed, held_out: torch.Tensor) -> None:
