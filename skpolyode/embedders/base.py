@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from skpolyode.embedders.inputs import InputEncoder
+from skpolyode.embedders.encoders import InputEncoder
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query, refuse_early

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.base import CHUNK_ROWS, Embedder, MemoryReadout, map_chunks, map_slices
+from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import (
     ChannelRows,
     PathQuery,
@@ -19,7 +20,7 @@ from skpolyode.embedders.paths import (
     split_channels,
 )
 from skpolyode.memory import legt_basis
-from skpolyode.memory.pieces import remember
+from skpolyode.memory.base import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Units
@@ -344,3 +345,25 @@ def _channel_statistics(
         weighted * size,
     ]
     return members, np.stack(np.broadcast_arrays(*columns), axis=2)
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class StaticEmbedder(Embedder):
+    """Features from the static covariates of a series, without its observations.
+
+    Parameters
+    ----------
+    units : Units
+        Not used by the features.
+    static : StaticEncoder
+        Encoder of training covariates.
+    """
+
+    units: Units
+    static: StaticEncoder
+    past = None
+
+    def features(self, panel: Panel) -> np.ndarray:
+        """Features (B, F) of each series."""
+        return self.static.transform(panel)

@@ -10,9 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
-from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
-from skpolyode.embedders.static import StaticEncoder
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
@@ -229,9 +227,3 @@ def make_task(
         n_drawn=round(len(learned) * largest / n_intervals) or 1,
         seed=seed,
     )
-
-
-def encoders_of(panel: Panel, *, inputs: bool = True) -> dict[str, Any]:
-    """Encoders of static covariates and, if used, of inputs; arguments of `ModelEmbedder`."""
-    encoder = InputEncoder.of_panel(panel) if inputs else None
-    return {"static": StaticEncoder.of_panel(panel), "inputs": encoder}

@@ -24,8 +24,7 @@ from skpolyode.embedders.base import (
     map_threads,
     take_known,
 )
-from skpolyode.embedders.inputs import InputEncoder
-from skpolyode.embedders.static import StaticEncoder, n_features_of
+from skpolyode.embedders.encoders import InputEncoder, StaticEncoder, n_features_of
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.futures.continued import Ahead, KnownErrors
 from skpolyode.models import Packed, SequenceModel, pack

@@ -17,7 +17,7 @@ import torch
 from scipy.linalg import solve_banded
 
 from skpolyode.cubic import hermite_derivatives
-from skpolyode.memory.pieces import Pieces
+from skpolyode.memory.base import Pieces
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import last_seen_rows, series_of_rows
 

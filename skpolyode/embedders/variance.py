@@ -47,7 +47,7 @@ from skpolyode.panel.select import (
 )
 from skpolyode.panel.units import Units
 from skpolyode.threads import one_thread
-from skpolyode.training.muon import Muon
+from skpolyode.training.loop import Muon
 
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder

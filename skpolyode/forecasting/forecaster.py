@@ -16,7 +16,7 @@ from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.inputs import with_inputs
+from skpolyode.embedders.encoders import with_inputs
 from skpolyode.ensemble.paths import Answers, answers_at
 from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import check_share, naming_owner

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skpolyode.embedders import Embedder, MemoryReadout
+from skpolyode.embedders.encoders import InputEncoder
 from skpolyode.embedders.fitting import FEWEST_TO_SPLIT
-from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.durations import choose_window

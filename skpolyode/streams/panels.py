@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder
-from skpolyode.embedders.inputs import with_inputs
+from skpolyode.embedders.encoders import with_inputs
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, put, select

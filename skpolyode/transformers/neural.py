@@ -18,15 +18,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ModelEmbedder, Units
+from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
 from skpolyode.embedders.fitting import (
-    encoders_of,
     hold_out,
     judging_part,
     report_hold_out,
     with_validation,
 )
-from skpolyode.embedders.inputs import sizes_of
-from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_share, check_switch, plain_repr
 from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.models import Packed, SequenceModel

@@ -19,9 +19,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.dynamics.field import drawn
 from skpolyode.embedders import MemoryReadout, ModelEmbedder, Units
-from skpolyode.embedders.fitting import encoders_of
-from skpolyode.embedders.inputs import sizes_of
-from skpolyode.embedders.static import n_features_of
+from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE

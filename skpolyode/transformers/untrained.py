@@ -8,9 +8,9 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import LeastSquaresEmbedder, PathEmbedder
-from skpolyode.embedders.direct import SummaryEmbedder
+from skpolyode.embedders.direct import StaticEmbedder, SummaryEmbedder
+from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import KINDS
-from skpolyode.embedders.static import StaticEmbedder, StaticEncoder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.panel.units import ChannelScaler, Units

@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
 from skpolyode.dynamics.field import drawn
-from skpolyode.embedders.inputs import BEFORE, InputEncoder
+from skpolyode.embedders.encoders import BEFORE, InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.memory import LegSMemory, LegTMemory
 from skpolyode.models import PolyODE

@@ -8,8 +8,8 @@ import torch
 
 from skpolyode.models.contract import Packed, SequenceModel
 from skpolyode.training.loop import Task
-from skpolyode.training.tasks import Minibatches
-from skpolyode.training.tasks.interval import (
+from skpolyode.training.tasks import (
+    Minibatches,
     forecasting_mse,
     prediction_loss,
     weighted_mean,

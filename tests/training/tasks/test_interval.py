@@ -187,7 +187,7 @@ def test_some_minibatches_look_far_in_units_of_each_lead():
 @INTERVALS
 def test_the_error_ahead_is_that_of_free_runs_of_the_held_out_series(kind, monkeypatch):
     """The geometric mean over leads 2 and 3, 4 to 7, and so on."""
-    monkeypatch.setattr("skpolyode.training.tasks.interval._FEWEST_JUDGED", 2)
+    monkeypatch.setattr("skpolyode.training.tasks._FEWEST_JUDGED", 2)
     model, data = make_model(), pack(*flat_series([6, 9, 4], missing=0.3))
     task = kind(model, data, torch.tensor([True, True, False]), furthest=5)
     task.refresh()
