@@ -346,13 +346,12 @@ class ModelStream(SeriesStream):
             observation = Observation(*(column[0] for column in update[:6]), gains)
             moved = self._single.take_in(one, observation, parts[_STATIC][0].numpy())
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
-        elif update.driven_gap is None:
-            before = model.flow_where(data.elapsed > 0, state, data.gap, data.elapsed)
-            state = model.observe(before, data, data.series)
         else:
-            gap = update.driven_gap
-            before = gap.follow(model, state)
-            data = replace(data, inputs=gap.course.inputs[gap.target])
+            if (gap := update.driven_gap) is None:
+                before = model.flow_where(data.elapsed > 0, state, data.gap, data.elapsed)
+            else:
+                before = gap.follow(model, state)
+                data = replace(data, inputs=gap.course.inputs[gap.target])
             state = model.observe(before, data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
         if self._has_posterior:
