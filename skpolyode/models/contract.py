@@ -411,6 +411,9 @@ class SequenceModel(nn.Module, ABC):
     2.5
     """
 
+    single: Any = None
+    """Runs one series at a time, of models that are faster so; else None."""
+
     def __init__(self) -> None:
         super().__init__()
         self.gain: nn.Module | None = None
@@ -449,11 +452,6 @@ class SequenceModel(nn.Module, ABC):
     def filters(self) -> bool:
         """Whether observations are taken as noisy."""
         return self.gain is not None
-
-    @property
-    def single(self) -> Any:
-        """Runs one series at a time, of models that are faster so; else None."""
-        return None
 
     def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
         """Share (n, D) of its innovation by which an observation moves the signal; None is 1."""

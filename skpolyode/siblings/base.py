@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-from skpolyode.dynamics import STEPPERS, integrate
 from skpolyode.dynamics.field import drawn
-from skpolyode.models.contract import InputSizes, Packed, SequenceModel, Sizes, State
+from skpolyode.models.contract import Packed, SequenceModel, Sizes, State
 from skpolyode.transformers.base import COUNT_OR_AUTO
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -138,37 +136,6 @@ class SiblingModel(SequenceModel):
     @abstractmethod
     def _make_layers(self, generator: torch.Generator | None) -> None:
         """Make the layers, with weights drawn from the generator."""
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class DrivenCell(SiblingModel):
-    """Base of cells whose state follows a vector field between observations.
-
-    The subclass defines the `field`. The state has the part `h` (n, H), followed by inputs.
-    """
-
-    step_size: float = 0.5
-    max_gap: float = 64.0
-    stepper: str = "midpoint"
-    inputs: Sequence[int] = (0, 0, 0)
-
-    def __post_init__(self, generator: torch.Generator | None) -> None:
-        self.inputs = InputSizes(*self.inputs)
-        super().__post_init__(generator)
-
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
-        """Learned state before the first observations, which depends on static covariates."""
-        return {"h": nn.functional.pad(self.start(data, rows), (0, self.inputs.n_state))}
-
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps."""
-        gap, stepper = gap.clamp(max=self.max_gap), STEPPERS[self.stepper]
-        h, _ = integrate(self.field, state["h"], gap, step_size=self.step_size, stepper=stepper)
-        return {"h": h}
-
-    def features(self, state: State) -> dict[str, torch.Tensor]:
-        """The state, without inputs."""
-        return {"h": state["h"][:, : self.hidden_size]}
 
 
 class SiblingTransformer(NeuralTransformer):

@@ -25,7 +25,7 @@ from skpolyode.panel.select import take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.base import hidden_layer
-from skpolyode.siblings.ode_rnn import ODERNNTransformer
+from skpolyode.siblings.cells import ODERNNTransformer
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer
 from skpolyode.training.loop import Task

@@ -305,14 +305,9 @@ class SegmentTask(IntervalTask):
         super().take(data, held_out)
         starts = self.items[data.steps()[self.items] % self.length == 0]
         self.item_size = len(self.items) / len(starts) if len(starts) else 1.0
-        self.items = starts
+        self.items, self.n_stored = starts, len(starts)
         self.place = torch.full_like(data.series, -1)  # (P,), index of a row in the stored states
         self.place[starts] = torch.arange(len(starts), device=starts.device)
-
-    @property
-    def n_stored(self) -> int:
-        """Number of rows whose states are stored: the starts of segments."""
-        return len(self.items)
 
     def _store(self, rows: torch.Tensor, states: State) -> None:
         """Store the states at the starts of segments."""

@@ -156,11 +156,7 @@ class IntervalTask(Task):
         self.scored = validating if held_out.any() else ~validating
         self.counted = data.mask & (self.scored & (data.elapsed > 0))[:, None]
         self.states: State = {}
-
-    @property
-    def n_stored(self) -> int:
-        """Number of rows whose states are stored."""
-        return len(self.data)
+        self.n_stored = len(data)  # rows whose states are stored
 
     @torch.no_grad()
     def refresh(self, progress: float = 1.0) -> float:

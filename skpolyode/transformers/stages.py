@@ -509,7 +509,6 @@ class LearnWaves(Stage):
         state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
 
 
-@dataclass(frozen=True)
 class LearnVariance(Stage):
     """Prepare the variance of path errors, for a filter or if the embedding needs it.
 
@@ -526,7 +525,6 @@ class LearnVariance(Stage):
         state.report.add(self.name, "is learned when asked for", len(state.windows.panel))
 
 
-@dataclass(frozen=True)
 class StackForecasts(Stage):
     """Prepare the weights of forecasts and the errors of forecasts and paths.
 
