@@ -225,6 +225,7 @@ def _without_wall(
 
 
 Look = Callable[[State], torch.Tensor]
+Arrays = tuple[np.ndarray, ...]
 
 
 class Expected(NamedTuple):
@@ -248,58 +249,18 @@ def follow(
     and the next begins the states must agree; otherwise the warm-ups are doubled.
     """
     asked = asked or PathQuery(seen, np.empty(0), np.empty(0, dtype=np.int64))
-    model, unit = embedder.follower, embedder.units.time_scale
+    unit = embedder.units.time_scale
     reach = math.inf if embedder.recent is None else embedder.recent.context
     gap = np.diff(seen.times, append=0.0)
     gap[seen.offsets[1:] - 1] = np.inf
     order = asked.row.argsort(kind="stable")
-    row, gap = asked.row[order], gap / unit
-    since = (asked.times[order] - seen.times[row]) / unit
-
-    @torch.no_grad()
-    def of_chunk(parts: Parts, chunk: slice) -> tuple[Expected, State, State]:
-        """Expectations at the rows of a chunk of parts, and at the times after these rows.
-
-        Also returns the states after the last rows of the warm-ups and of the parts.
-        """
-        panel, kept = parts.rows(chunk)
-        first, stop = parts.bounds[[chunk.start, chunk.stop]]
-        own = slice(*np.searchsorted(row, [first, stop]))
-        at, passed = row[own] - first, since[own]
-        # Inputs are needed up to the furthest time after the last row of each series.
-        furthest, whose = np.zeros(panel.n_series), series_of_rows(panel)[kept[at]]
-        last = kept[at] == panel.offsets[1:][whose] - 1
-        np.maximum.at(furthest, whose[last], passed[last])
-        data = embedder.pack(panel, ahead=furthest)
-        steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
-        rows, states, before = zip(*steps, strict=True)
-        packed, every = data.observations, torch.cat(rows).argsort()
-        mean, log_scale = (
-            None if x[0] is None else torch.cat(x)[every][packed][kept].cpu().numpy()
-            for x in zip(*before, strict=True)
-        )
-        joint = select(join(list(states)), every)
-        columns = gap[first:stop], at, passed
-        columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
-        state = select(joint, packed)
-        after = select(state, kept)
-        if data.knot is None:
-            columns = after, data.elapsed[packed][kept], *columns
-        else:
-            columns = joint, data.elapsed, *_behind_knots(data, packed[kept], *columns)
-        signal = _signal_after(model, *columns).cpu().numpy()
-        looked = None if look is None else look(after).cpu().numpy()
-        n_before = np.maximum(parts.bounds[chunk] - parts.start[chunk], 1)
-        entry = select(state, panel.offsets[:-1] + n_before - 1)
-        end = select(state, panel.offsets[1:] - 1)
-        return Expected(signal, mean, log_scale, looked), entry, end
-
+    row = asked.row[order]
+    at = gap / unit, row, (asked.times[order] - seen.times[row]) / unit
     while True:
         n_rows = max(_PART_ROWS, int(min(4 * reach / unit, seen.n_observations)))
         parts = cut(seen, reach, n_rows)
-        found, *borders = zip(
-            *map_slices(partial(of_chunk, parts), parts.panel.lengths), strict=True
-        )
+        work = partial(_follow_parts, embedder, parts, at, look)
+        found, *borders = zip(*map_slices(work, parts.panel.lengths), strict=True)
         entry, end = (join(list(states)) for states in borders)
         if agree(select(entry, parts.later), select(end, parts.later - 1)):
             break
@@ -309,6 +270,50 @@ def follow(
     signal = np.empty_like(joint.signal)
     signal[order] = joint.signal
     return joint._replace(signal=signal)
+
+
+@torch.no_grad()
+def _follow_parts(
+    embedder: ModelEmbedder, parts: Parts, at: Arrays, look: Look | None, chunk: slice
+) -> tuple[Expected, State, State]:
+    """Expectations at the rows of a chunk of parts, and at the times after these rows.
+
+    `at` are the times from each row to the next one (P,), and of the times asked the row before,
+    sorted, and the time since (Q,). Also returns the states after the last rows of the warm-ups and
+    of the parts.
+    """
+    gap, row, since = at
+    panel, kept = parts.rows(chunk)
+    first, stop = parts.bounds[[chunk.start, chunk.stop]]
+    own = slice(*np.searchsorted(row, [first, stop]))
+    behind, passed = row[own] - first, since[own]
+    # Inputs are needed up to the furthest time after the last row of each series.
+    furthest, whose = np.zeros(panel.n_series), series_of_rows(panel)[kept[behind]]
+    last = kept[behind] == panel.offsets[1:][whose] - 1
+    np.maximum.at(furthest, whose[last], passed[last])
+    data = embedder.pack(panel, ahead=furthest)
+    steps = [(step.rows, step.state, step.prediction) for step in embedder.follower.run(data)]
+    rows, states, before = zip(*steps, strict=True)
+    packed, every = data.observations, torch.cat(rows).argsort()
+    mean, log_scale = (
+        None if x[0] is None else torch.cat(x)[every][packed][kept].cpu().numpy()
+        for x in zip(*before, strict=True)
+    )
+    joint = select(join(list(states)), every)
+    columns = gap[first:stop], behind, passed
+    columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
+    state = select(joint, packed)
+    after = select(state, kept)
+    if data.knot is None:
+        columns = after, data.elapsed[packed][kept], *columns
+    else:
+        columns = joint, data.elapsed, *_behind_knots(data, packed[kept], *columns)
+    signal = _signal_after(embedder.follower, *columns).cpu().numpy()
+    looked = None if look is None else look(after).cpu().numpy()
+    n_before = np.maximum(parts.bounds[chunk] - parts.start[chunk], 1)
+    entry = select(state, panel.offsets[:-1] + n_before - 1)
+    end = select(state, panel.offsets[1:] - 1)
+    return Expected(signal, mean, log_scale, looked), entry, end
 
 
 def _behind_knots(

@@ -295,13 +295,7 @@ class PastDecoder(SeriesTransformer):
         n_out, width = panel.n_channels * self.n_coefficients, self.hidden_size
         decoder = hidden_layer(features.shape[1], width, n_out, nn.SiLU, generator)
         known = torch.from_numpy((features - center) / spread).float()
-        # Offsets, polynomials and values of the rows in the window before each time.
-        ages = np.repeat(before.end, before.lengths) - before.times
-        kept = ages <= past.window
-        offsets, ages = offsets_from(kept)[before.offsets], torch.from_numpy(ages[kept])
-        basis = past.memory.basis(ages / past.units.time_scale, torch.zeros_like(ages))
-        x = torch.from_numpy(past.units.scaler.read(before.values[kept]))
-        columns = torch.from_numpy(offsets), basis.float(), x.float()
+        columns = _window_columns(before, past)
         task = DecodingTask(decoder, known, *columns, torch.from_numpy(held_out))
         trainer = Trainer(
             learning_rate=self.learning_rate_init,
@@ -333,3 +327,13 @@ class PastDecoder(SeriesTransformer):
                 f"ODERNNTransformer(), got {transformer!r}."
             )
         return transformer
+
+
+def _window_columns(before: Panel, past: MemoryReadout) -> tuple[torch.Tensor, ...]:
+    """Offsets, polynomials and values of the rows in the window before each time."""
+    ages = np.repeat(before.end, before.lengths) - before.times
+    kept = ages <= past.window
+    offsets, ages = offsets_from(kept)[before.offsets], torch.from_numpy(ages[kept])
+    basis = past.memory.basis(ages / past.units.time_scale, torch.zeros_like(ages))
+    x = torch.from_numpy(past.units.scaler.read(before.values[kept]))
+    return torch.from_numpy(offsets), basis.float(), x.float()
