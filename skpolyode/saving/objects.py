@@ -27,7 +27,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from skpolyode.saving import frames, modules  # noqa: F401 (register classes of pandas and torch)
+from skpolyode.saving import modules  # noqa: F401 (registers classes of torch)
 from skpolyode.saving.codec import (
     ArrayError,
     Decoder,

@@ -40,8 +40,7 @@ from skpolyode.panel.rows import Rows, are_offsets, default_channel_names
 from skpolyode.panel.select import at_times, keep_rows, series_of_rows
 from skpolyode.panel.selection import channel_order, refuse_reordered
 from skpolyode.panel.units import note_judged
-from skpolyode.saving.codec import register, register_attributes
-from skpolyode.saving.frames import checked_zone
+from skpolyode.saving.codec import checked_zone, register, register_attributes
 
 AS_WAS = "; the stream is as it was"
 _REMEDIES = {  # instead of options that only panels have
