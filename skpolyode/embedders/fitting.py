@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.fit_report import FitReport
@@ -179,7 +180,7 @@ def report_hold_out(report: FitReport, stopping: Split, judging: Split) -> None:
 
 
 def make_task(
-    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Any],
+    new_task: Callable[[SequenceModel, Packed, Tensor], Any],
     embedder: ModelEmbedder,
     split: Split,
     largest: int | None,
@@ -216,7 +217,7 @@ def make_task(
     counts = np.cumsum(panel.lengths[scored] - 1)
     scored = scored[: 1 + np.searchsorted(counts, _VALIDATED * largest)]
 
-    def read(positions: np.ndarray) -> tuple[Packed, torch.Tensor]:
+    def read(positions: np.ndarray) -> tuple[Packed, Tensor]:
         rows = np.append(scored, learned[positions])
         return packed(rows), torch.arange(len(rows), device=device) < len(scored)
 

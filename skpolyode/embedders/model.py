@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import (
@@ -370,7 +371,7 @@ class ModelEmbedder(Embedder):
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
 
-    def _blocks(self, states: State) -> dict[str, torch.Tensor]:
+    def _blocks(self, states: State) -> dict[str, Tensor]:
         """Features of states; 0, the mean, in channels never observed in training."""
         blocks, observed = self.exact.features(states), self.units.scaler.observed
         if observed is None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.embedders.base import CHUNK_TIMES, Parts, cut, map_slices, take_known
 from skpolyode.embedders.paths import PathQuery
@@ -224,7 +225,7 @@ def _without_wall(
     return expected._replace(signal=signal, mean=expected.mean + before)
 
 
-Look = Callable[[State], torch.Tensor]
+Look = Callable[[State], Tensor]
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -317,8 +318,8 @@ def _follow_parts(
 
 
 def _behind_knots(
-    data: Packed, rows: torch.Tensor, gap: torch.Tensor, at: torch.Tensor, since: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    data: Packed, rows: Tensor, gap: Tensor, at: Tensor, since: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Last packed row up to each time (Q,), including knots of inputs.
 
     `rows` (n,) are those of observations, followed by gaps (n,); each time is `since` (Q,) after
@@ -341,11 +342,11 @@ def _behind_knots(
 def _signal_after(
     model: SequenceModel,
     state: State,
-    elapsed: torch.Tensor,
-    gap: torch.Tensor,
-    row: torch.Tensor,
-    since: torch.Tensor,
-) -> torch.Tensor:
+    elapsed: Tensor,
+    gap: Tensor,
+    row: Tensor,
+    since: Tensor,
+) -> Tensor:
     """Expected signals (Q, D) at times `since` (Q,) after the states of the rows `row` (Q,)."""
     signal = model.predict(state).mean[row]
     later = (since > 0).nonzero()[:, 0]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.embedders.base import CHUNK_ROWS, Late
 from skpolyode.embedders.direct import PathEmbedder
@@ -89,12 +90,12 @@ SETTINGS = HeadTrainingSettings()
 class Hidden(Gap):
     """n hidden observations, each in a gap between two others of every channel."""
 
-    row: torch.Tensor  # int64 (n,): packed row; -1 where it is not used
-    z: torch.Tensor  # (n, M): state that the path starts from
-    missed: torch.Tensor  # (n, D): hidden observation less the path
-    residual: torch.Tensor  # (n, D): hidden observation less the path that it is part of
-    known: torch.Tensor  # bool (n, D): whether these and the gap exist
-    hidden_noise: torch.Tensor  # (n, D): variance of its noise, NaN where not known
+    row: Tensor  # int64 (n,): packed row; -1 where it is not used
+    z: Tensor  # (n, M): state that the path starts from
+    missed: Tensor  # (n, D): hidden observation less the path
+    residual: Tensor  # (n, D): hidden observation less the path that it is part of
+    known: Tensor  # bool (n, D): whether these and the gap exist
+    hidden_noise: Tensor  # (n, D): variance of its noise, NaN where not known
 
     def draw(self, size: int, generator: torch.Generator) -> Hidden:
         """A random sample."""
@@ -162,9 +163,7 @@ def _learn(embedder: ModelEmbedder, panel: Panel, seed: int) -> VarianceHead:
 
 
 @torch.no_grad()
-def _measure_noise(
-    head: VarianceHead, model: PolyODE, data: Packed, hidden: Hidden
-) -> torch.Tensor:
+def _measure_noise(head: VarianceHead, model: PolyODE, data: Packed, hidden: Hidden) -> Tensor:
     """Set the variances of the noise, and return those (D,) of the hidden observations.
 
     The latter are the former plus the excess of their squared innovations. Chance in the sample
@@ -191,13 +190,13 @@ def _measure_noise(
 class _Forecasts(NamedTuple):
     """Forecasts from n states over K rows without updates; a sample of them has no axis K."""
 
-    z: torch.Tensor  # (n, M)
-    seen: torch.Tensor  # bool (n, D): whether the channel was observed by then
-    lead: torch.Tensor  # float64 (K, n, D): time since the channel was observed
-    error: torch.Tensor  # (K, n, D)
-    known: torch.Tensor  # bool (K, n, D)
-    noise: torch.Tensor  # (K, n, D): variance of the noise forecast as well, NaN where not known
-    floor: torch.Tensor  # (n, D): variance of the signal after the observation before, or NaN
+    z: Tensor  # (n, M)
+    seen: Tensor  # bool (n, D): whether the channel was observed by then
+    lead: Tensor  # float64 (K, n, D): time since the channel was observed
+    error: Tensor  # (K, n, D)
+    known: Tensor  # bool (K, n, D)
+    noise: Tensor  # (K, n, D): variance of the noise forecast as well, NaN where not known
+    floor: Tensor  # (n, D): variance of the signal after the observation before, or NaN
 
     def draw(self, size: int, generator: torch.Generator) -> tuple[_Forecasts, Hidden]:
         """A sample of forecasts, and of earlier rows on paths bent to the rows forecast."""
@@ -220,9 +219,7 @@ class _Forecasts(NamedTuple):
         return ahead, Hidden(**gap, **row, known=known, hidden_noise=unknown)
 
 
-def _loss(
-    head: VarianceHead, ahead: _Forecasts, hidden: Hidden, noise: torch.Tensor
-) -> torch.Tensor:
+def _loss(head: VarianceHead, ahead: _Forecasts, hidden: Hidden, noise: Tensor) -> Tensor:
     """Minus twice the mean log-likelihood of errors ahead and between, up to a constant.
 
     `noise` (D,) is the variance of the noise of the hidden observations.
@@ -285,7 +282,7 @@ def _forecast(model: PolyODE, data: Packed, generator: torch.Generator, n_ahead:
 
 
 def _hide(
-    embedder: ModelEmbedder, panel: Panel, path: np.ndarray, packed: torch.Tensor, first: np.ndarray
+    embedder: ModelEmbedder, panel: Panel, path: np.ndarray, packed: Tensor, first: np.ndarray
 ) -> Hidden:
     """Hide rows inside series, and compare them with the smoothed paths of the others.
 
@@ -377,7 +374,7 @@ def path_std(
     return scaler.inverse_std(np.where(is_ahead, roots(ahead), roots(inside)))
 
 
-def roots(variance: torch.Tensor) -> np.ndarray:
+def roots(variance: Tensor) -> np.ndarray:
     """Standard deviations; variances below zero, from rounding, count as zero."""
     return variance.clamp(min=0.0).sqrt().double().cpu().numpy()
 

@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 import torch
 from pandas.tseries.frequencies import to_offset
-from torch import nn
+from torch import Tensor, nn
 
 SPECS: dict[type, Mapping[str, str]] = {}
 """Specifications of the fields of each class; see `check_arrays`."""
@@ -228,7 +228,7 @@ def place(value: Any, device: Any) -> Any:
         If the device cannot be used here.
     """
     kind = type(value)
-    if isinstance(value, nn.Module | torch.Tensor):
+    if isinstance(value, nn.Module | Tensor):
         try:
             return value if device is None else value.to(device)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
@@ -275,7 +275,7 @@ class Encoder:
             return {"dict": [[self.encode(k, p), self.encode(v, p)] for k, v, p in items]}
         if isinstance(value, Path):
             return {"path": str(value)}
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, Tensor):
             try:
                 return {"tensor": self._keep(value.detach().cpu().numpy(), path)}
             except TypeError:  # not supported by numpy
@@ -306,7 +306,7 @@ class Encoder:
 
 def _refusal(value: Any, path: str) -> TypeError:
     kind = type(value).__name__
-    if isinstance(value, np.ndarray | torch.Tensor):
+    if isinstance(value, np.ndarray | Tensor):
         kind = f"{'array' if kind == 'ndarray' else 'tensor'} of {value.dtype}"
     return TypeError(
         f"{path} cannot be saved: it is of type {kind}, and a file holds numbers, text, arrays of "

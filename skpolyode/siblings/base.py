@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.dynamics.field import drawn
 from skpolyode.models.contract import Packed, SequenceModel, Sizes, State
@@ -18,7 +18,7 @@ LONGEST = 1e9
 """Units of time after which nothing changes any more, so that times may be infinite."""
 
 
-def draw_normal(tensor: torch.Tensor, scale: float, generator: torch.Generator | None) -> None:
+def draw_normal(tensor: Tensor, scale: float, generator: torch.Generator | None) -> None:
     """Fill a tensor with normal random numbers of standard deviation `scale`.
 
     Nothing is drawn on the device "meta", where a model is made when it is loaded: torch would
@@ -53,7 +53,7 @@ class Start(nn.Module):
         weight = torch.zeros(size, n_static, dtype=torch.float32)
         self.weight = nn.Parameter(weight) if n_static else None
 
-    def forward(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+    def forward(self, data: Packed, rows: Tensor) -> Tensor:
         """States (n, size) of series, given by their first rows."""
         if self.weight is None:
             return self.bias.expand(len(rows), -1)
@@ -86,7 +86,7 @@ class AgeHead(nn.Module):
         self.inner = drawn(nn.Linear, n_inputs, width, generator=generator)
         self.outer = drawn(nn.Linear, width, 5 * n_channels, generator=generator)
 
-    def forward(self, x: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, since: Tensor) -> Tensor:
         """Values (n, D), from inputs (n, `n_inputs`) and times (n, 1)."""
         hidden = nn.functional.silu(self.inner(x))
         coefficients = self.outer(hidden).unflatten(1, (-1, 5))  # (n, D, 5)
@@ -96,13 +96,13 @@ class AgeHead(nn.Module):
         return (coefficients * powers[:, None]).sum(dim=2)
 
 
-def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
+def observed_inputs(data: Packed, rows: Tensor) -> Tensor:
     """Observed values, mask and static covariates (n, 2 D + S): the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
 
 
-def where_observed(mask: torch.Tensor, new: State, old: State) -> State:
+def where_observed(mask: Tensor, new: State, old: State) -> State:
     """Parts of `new` in the rows with an observation in `mask` (n, D), else those of `old`."""
     rows = mask.any(dim=1)
     if rows.all():

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
 from skpolyode.dynamics.field import drawn
@@ -67,17 +67,17 @@ class DrivenCell(SiblingModel):
         self.inputs = InputSizes(*self.inputs)
         super().__post_init__(generator)
 
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
         return {"h": nn.functional.pad(self.start(data, rows), (0, self.inputs.n_state))}
 
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+    def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps."""
         gap, stepper = gap.clamp(max=self.max_gap), STEPPERS[self.stepper]
         h, _ = integrate(self.field, state["h"], gap, step_size=self.step_size, stepper=stepper)
         return {"h": h}
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
+    def features(self, state: State) -> dict[str, Tensor]:
         """The state, without inputs."""
         return {"h": state["h"][:, : self.hidden_size]}
 
@@ -135,7 +135,7 @@ class ODERNN(DrivenCell):
         self.cell = drawn(nn.GRUCell, n_seen, size, generator=generator)
         self.readout = drawn(nn.Linear, size, self.n_channels, generator=generator)
 
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after observations and impulses; unchanged where there are none."""
         h, seen = state["h"][:, : self.hidden_size], observed_inputs(data, rows)
         return {"h": driven_update(self.cell, seen, h, data, rows, self.inputs.n_state)}
@@ -289,11 +289,11 @@ class GRUODEBayes(DrivenCell):
         n_seen = n_channels * 25 + self.n_static + self.inputs.n_impulse
         self.jump = drawn(nn.GRUCell, n_seen, hidden_size, generator=generator)
 
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
         return {"h": torch.tanh(super().initial(data, rows)["h"])}
 
-    def field(self, state: torch.Tensor) -> torch.Tensor:
+    def field(self, state: Tensor) -> Tensor:
         """Time derivative (rows, H) at a state (rows, H), possibly followed by inputs."""
         if not self.inputs.n_state:
             return self._moved(state, state[:, :0])
@@ -302,10 +302,10 @@ class GRUODEBayes(DrivenCell):
         still = torch.zeros_like(u[:, : self.inputs.n_hold])
         return torch.cat([self._moved(h, u), still, slopes, torch.zeros_like(slopes)], dim=1)
 
-    def _moved(self, h: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    def _moved(self, h: Tensor, u: Tensor) -> Tensor:
         """Time derivative (rows, H) of `h` under inputs `u`."""
 
-        def read(x: torch.Tensor) -> torch.Tensor:
+        def read(x: Tensor) -> Tensor:
             return torch.cat([x, u], dim=1) if self.inputs.n_levels else x
 
         r, z = torch.sigmoid(self.gates(read(h))).chunk(2, dim=1)
@@ -313,7 +313,7 @@ class GRUODEBayes(DrivenCell):
         rate = 2.0 * torch.sigmoid(self.speed_logit)
         return rate * (1 - z) * (torch.tanh(self.candidate(read(r * h))) - h)
 
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after observations and impulses; unchanged where there are none."""
         h, x, mask = state["h"][:, : self.hidden_size], data.x[rows], data.mask[rows]
         mean, log_scale = self.predict(state)
@@ -329,7 +329,7 @@ class GRUODEBayes(DrivenCell):
         mean, log_scale = self.head(state["h"][:, : self.hidden_size]).chunk(2, dim=1)
         return Prediction(mean, log_scale.clamp(-5.0, 3.0))
 
-    def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+    def update_loss(self, state: State, data: Packed, rows: Tensor) -> Tensor:
         """Weighted divergence of the distribution after a jump from that of the observation."""
         mean, log_scale = self.predict(state)
         square = torch.exp(2 * log_scale) + (mean - data.x[rows]).square()

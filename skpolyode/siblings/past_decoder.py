@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.embedders import Embedder, MemoryReadout
 from skpolyode.embedders.encoders import InputEncoder
@@ -131,11 +131,11 @@ class DecodingTask(Task):
     """
 
     decoder: nn.Module
-    features: torch.Tensor
-    offsets: torch.Tensor
-    basis: torch.Tensor
-    x: torch.Tensor
-    held_out: torch.Tensor
+    features: Tensor
+    offsets: Tensor
+    basis: Tensor
+    x: Tensor
+    held_out: Tensor
 
     minibatches = Minibatches(16, smallest=32, n_most=512)
 
@@ -148,11 +148,11 @@ class DecodingTask(Task):
         with torch.no_grad():
             return float(self._error(self.validation))
 
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
+    def loss(self, index: Tensor) -> Tensor:
         """Mean squared error of the past before a minibatch of times."""
         return self._error(self.items[index])
 
-    def _error(self, moments: torch.Tensor) -> torch.Tensor:
+    def _error(self, moments: Tensor) -> Tensor:
         start, count = self.offsets[moments], self.offsets.diff()[moments]
         which = torch.arange(len(moments)).repeat_interleave(count)  # (P',), of `moments`
         rows = torch.arange(len(which)) + (start - count.cumsum(0) + count)[which]
@@ -329,7 +329,7 @@ class PastDecoder(SeriesTransformer):
         return transformer
 
 
-def _window_columns(before: Panel, past: MemoryReadout) -> tuple[torch.Tensor, ...]:
+def _window_columns(before: Panel, past: MemoryReadout) -> tuple[Tensor, ...]:
     """Offsets, polynomials and values of the rows in the window before each time."""
     ages = np.repeat(before.end, before.lengths) - before.times
     kept = ages <= past.window

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from skpolyode.embedders import ChannelScaler, ModelEmbedder
 from skpolyode.embedders.encoders import with_inputs
@@ -246,8 +247,8 @@ class DrivenGap(NamedTuple):
 
     panel: Panel  # rows at both observations of each series; or at the new one
     course: Packed  # of these rows, and the knots; elapsed times are those of the series
-    row: torch.Tensor  # int64 (n,): of the last observation, or of the first knot before any
-    target: torch.Tensor  # int64 (n,): of the new one
+    row: Tensor  # int64 (n,): of the last observation, or of the first knot before any
+    target: Tensor  # int64 (n,): of the new one
 
     @classmethod
     def of(

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 import torch
 from sklearn.exceptions import ConvergenceWarning
-from torch import nn
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 _FEW = 64  # inputs of a typical hidden layer, for which the learning rate is meant
 
 
-def orthogonalise(matrix: torch.Tensor, rounds: int = 5) -> torch.Tensor:
+def orthogonalise(matrix: Tensor, rounds: int = 5) -> Tensor:
     """Bring all singular values of a matrix near one, keeping its singular vectors.
 
     A Newton-Schulz iteration: each round applies an odd polynomial of degree five to the singular
@@ -100,7 +100,7 @@ class Muon:
 
     def __init__(
         self,
-        parameters: Iterable[torch.Tensor],
+        parameters: Iterable[Tensor],
         lr: float,
         momentum: float = 0.9,
         vector_lr: float = 0.4,
@@ -126,7 +126,7 @@ class Muon:
                 rule = self._step_matrix if parameter.ndim == 2 else self._step_vector
                 rule(parameter, state)
 
-    def _step_matrix(self, matrix: torch.Tensor, state: dict) -> None:
+    def _step_matrix(self, matrix: Tensor, state: dict) -> None:
         if not state:
             state["momentum"] = torch.zeros_like(matrix)
         momentum = state["momentum"].lerp_(matrix.grad, 1 - self.momentum)
@@ -136,7 +136,7 @@ class Muon:
         matrix.mul_(1 - self.lr * self.weight_decay)
         matrix.add_(orthogonalise(ahead), alpha=-self.lr * size)
 
-    def _step_vector(self, vector: torch.Tensor, state: dict) -> None:
+    def _step_vector(self, vector: Tensor, state: dict) -> None:
         """Adam with its default constants."""
         if not state:
             state.update(step=0, mean=torch.zeros_like(vector), square=torch.zeros_like(vector))
@@ -305,13 +305,13 @@ class Task:
         observation is least before the dynamics are any good.
     """
 
-    items: torch.Tensor
-    series_errors: torch.Tensor | None = None
+    items: Tensor
+    series_errors: Tensor | None = None
     error_ahead: float | None = None
     is_preliminary = False
     item_size = 1.0
     scans = False
-    found: Mapping[str, torch.Tensor] = {}
+    found: Mapping[str, Tensor] = {}
 
     def refresh(self, progress: float = 1.0) -> float:
         """Prepare an epoch, which may change `items`; returns the present validation error.
@@ -320,7 +320,7 @@ class Task:
         """
         raise NotImplementedError
 
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
+    def loss(self, index: Tensor) -> Tensor:
         """Loss of a minibatch, given by positions in `items`."""
         raise NotImplementedError
 
@@ -468,7 +468,7 @@ class Cycle:
         return one_cycle(done, self.n_epochs * n_steps)
 
 
-def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -> bool:
+def is_surely_larger(errors: Tensor | None, others: Tensor | None) -> bool:
     """Whether errors are larger than others by more than chance explains.
 
     They are if their sum is larger by more than two standard errors, from the differences between
@@ -505,13 +505,13 @@ def is_surely_larger(errors: torch.Tensor | None, others: torch.Tensor | None) -
     return bool(ratio.log().mean() > tolerated)
 
 
-def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
+def weights_of(module: nn.Module) -> dict[str, Tensor]:
     """A copy of all weights of a module, with the names of its `state_dict`."""
     return copy.deepcopy(dict(module.state_dict()))
 
 
 @contextmanager
-def applied(weights: dict[str, torch.Tensor], module: nn.Module) -> Iterator[None]:
+def applied(weights: dict[str, Tensor], module: nn.Module) -> Iterator[None]:
     """Give the module these weights until the end of the block."""
     present = weights_of(module)
     module.load_state_dict(weights)
@@ -716,7 +716,7 @@ class _Run:
         self.history: list[dict[str, float]] = []
         self.best = weights_of(module)
         self.best_error, self.best_score, self.best_epoch = float("inf"), float("inf"), 0
-        self.best_series: torch.Tensor | None = None
+        self.best_series: Tensor | None = None
         self.epochs_since_best = self.validated = 0
         self.share = 1.0  # of the learning rate
         self.cycle = Cycle(trainer.max_epochs, watches=trainer.patience is not None)

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.models.contract import Packed, Prediction, SequenceModel, State, put, select
 from skpolyode.models.gain import Passed
@@ -135,17 +136,17 @@ class IntervalTask(Task):
 
     model: SequenceModel
     data: Packed
-    held_out: InitVar[torch.Tensor]
+    held_out: InitVar[Tensor]
     _: KW_ONLY
     horizon: int = 1
     length: int = 1
     furthest: int = 1
 
-    def __post_init__(self, held_out: torch.Tensor) -> None:
+    def __post_init__(self, held_out: Tensor) -> None:
         self.progress, self.n_batches = 0.0, 0
         self.take(self.data, held_out)
 
-    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+    def take(self, data: Packed, held_out: Tensor) -> None:
         """Continue with other series, whose states are not known yet."""
         self.data = self.model.prepared(with_precision(data))
         validating = held_out[data.series]
@@ -175,7 +176,7 @@ class IntervalTask(Task):
         self.error_ahead = self._error_ahead()
         return self._validation_error((self.data.x - predictions).square())
 
-    def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _estimated(self, predictions: Tensor) -> dict[str, Tensor]:
         """Weights estimated from the `predictions` (P, D); see :attr:`Task.found`."""
         return {}
 
@@ -192,7 +193,7 @@ class IntervalTask(Task):
         if self.furthest < 2 or not len(rows):
             return None
         state, rows = self.model.arrive(self._depart(rows), self.data, rows)
-        sums: dict[int, torch.Tensor] = {}  # of squared errors and their number, by powers of two
+        sums: dict[int, Tensor] = {}  # of squared errors and their number, by powers of two
         for lead, (prediction, at) in enumerate(self._leads(state, rows, self.furthest), start=2):
             error = (prediction.mean - self.data.x[at])[self.data.mask[at]].double().square()
             cells = torch.stack([error.sum(), error.new_tensor(len(error))])
@@ -200,7 +201,7 @@ class IntervalTask(Task):
         means = [total / n for total, n in sums.values() if n >= _FEWEST_JUDGED]
         return float((torch.stack(means) + _LEAST).log().mean().exp()) if means else None
 
-    def _validation_error(self, errors: torch.Tensor) -> float:
+    def _validation_error(self, errors: Tensor) -> float:
         """Mean of the squared errors (P, D) that count, which are noted by series as well."""
         data, part = self.data, (errors, slice(None), self.counted)
         losses = weighted(data, *part)
@@ -209,38 +210,36 @@ class IntervalTask(Task):
         self.series_errors = sums[:, sums[1] > 0].double()
         return float(weighted_mean(data, [part]))
 
-    def _pass(
-        self, block: list[slice], progress: float
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
+    def _pass(self, block: list[slice], progress: float) -> Iterator[tuple[Tensor, Tensor, State]]:
         """Rows (n,) of a block, their predictions (n, D), and the states to store."""
         for step in self.model.run_block(self.data, block):
             yield step.rows, step.prediction.mean, step.before
 
-    def _depart(self, rows: torch.Tensor) -> State:
+    def _depart(self, rows: Tensor) -> State:
         """Differentiable states after the observations at `rows`, from the stored ones."""
         return self._observed(self._before(rows), rows)
 
-    def _set_out(self, rows: torch.Tensor) -> State:
+    def _set_out(self, rows: Tensor) -> State:
         """As `_depart`, for a minibatch: some states begin anew, as if they knew nothing."""
         return self._observed(self._before(rows, self._forgotten(rows)), rows)
 
-    def _forgotten(self, rows: torch.Tensor) -> torch.Tensor:
+    def _forgotten(self, rows: Tensor) -> Tensor:
         """Which departures (n,) of the next minibatch forget what is learned."""
         drawn = torch.rand(len(rows), generator=self._generator(), dtype=torch.float32)
         return (drawn < self.forgotten_share).to(rows.device)
 
-    def _observed(self, state: State, rows: torch.Tensor) -> State:
+    def _observed(self, state: State, rows: Tensor) -> State:
         """States after the observations at `rows`, from those just before."""
         return self.model.observe(state, self.data, rows)
 
-    def _store(self, rows: torch.Tensor, states: State) -> None:
+    def _store(self, rows: Tensor, states: State) -> None:
         """Store states of rows until the next refresh."""
         for name, part in states.items():
             if name not in self.states:
                 self.states[name] = part.new_empty(self.n_stored, *part.shape[1:])
             self.states[name][rows] = part
 
-    def _before(self, rows: torch.Tensor, anew: torch.Tensor | bool = False) -> State:
+    def _before(self, rows: Tensor, anew: Tensor | bool = False) -> State:
         """States just before observations: stored, but for the initial ones, which learn.
 
         Rows `anew` (n,) have initial states as well.
@@ -251,11 +250,11 @@ class IntervalTask(Task):
             stored = put(stored, first.nonzero()[:, 0], start)
         return stored
 
-    def _stored(self, rows: torch.Tensor) -> State:
+    def _stored(self, rows: Tensor) -> State:
         """States just before observations, from the last refresh."""
         return select(self.states, rows)
 
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
+    def loss(self, index: Tensor) -> Tensor:
         """Mean loss over the next observations of a minibatch of intervals."""
         rows = self._chosen(self.items[index])
         state = self._set_out(rows)
@@ -284,9 +283,7 @@ class IntervalTask(Task):
         """Source of a minibatch's draws, the same for the k-th minibatch of each epoch."""
         return torch.Generator().manual_seed(self.n_batches)
 
-    def _with_leads(
-        self, loss: torch.Tensor, weights: float, state: State, rows: torch.Tensor
-    ) -> torch.Tensor:
+    def _with_leads(self, loss: Tensor, weights: float, state: State, rows: Tensor) -> Tensor:
         """Weighted mean of losses, whose sum is given, and of forecasts without updates.
 
         These start from states that arrived at `rows`.
@@ -312,9 +309,7 @@ class IntervalTask(Task):
             far.append(loss)
         return (near + torch.stack(far).mean()) / 2 if far else near
 
-    def _leads(
-        self, state: State, rows: torch.Tensor, reach: int
-    ) -> Iterator[tuple[Prediction, torch.Tensor]]:
+    def _leads(self, state: State, rows: Tensor, reach: int) -> Iterator[tuple[Prediction, Tensor]]:
         """Forecasts further ahead of states that arrived at `rows`, with the rows forecast."""
         for _ in range(1, reach):
             state, rows = self.model.arrive(
@@ -324,20 +319,20 @@ class IntervalTask(Task):
                 return
             yield self.model.predict(state), rows
 
-    def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
+    def _chosen(self, rows: Tensor) -> Tensor:
         """Rows of a minibatch whose intervals are learned from."""
         return rows
 
-    def _mean_loss(self, prediction: Prediction, rows: torch.Tensor) -> torch.Tensor:
+    def _mean_loss(self, prediction: Prediction, rows: Tensor) -> Tensor:
         loss = prediction_loss(prediction, self.data.x[rows])
         return weighted_mean(self.data, [(loss, rows, self.data.mask[rows])])
 
-    def _update_loss(self, state: State, rows: torch.Tensor) -> torch.Tensor:
+    def _update_loss(self, state: State, rows: Tensor) -> Tensor:
         loss = self.model.update_loss(state, self.data, rows)
         return weighted_mean(self.data, [(loss, rows, self.data.mask[rows])])
 
 
-def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
+def prediction_loss(prediction: Prediction, x: Tensor) -> Tensor:
     """Loss of each value: the squared error, or the negative log-likelihood if there is a scale.
 
     Parameters
@@ -366,19 +361,17 @@ def prediction_loss(prediction: Prediction, x: torch.Tensor) -> torch.Tensor:
     return prediction.log_scale + 0.5 * square * torch.exp(-2 * prediction.log_scale)
 
 
-def weighted(
-    data: Packed, losses: torch.Tensor, rows: torch.Tensor | slice, counted: torch.Tensor
-) -> torch.Tensor:
+def weighted(data: Packed, losses: Tensor, rows: Tensor | slice, counted: Tensor) -> Tensor:
     """Losses (n, D) of some rows times the precisions of their values; 0 for those not counted."""
     if data.precision is not None:
         losses = losses * data.precision[rows].to(losses.dtype)
     return torch.where(counted, losses, 0.0)
 
 
-Losses = tuple[torch.Tensor | None, torch.Tensor | slice, torch.Tensor]
+Losses = tuple[Tensor | None, Tensor | slice, Tensor]
 
 
-def weighted_mean(data: Packed, parts: Iterable[Losses]) -> torch.Tensor:
+def weighted_mean(data: Packed, parts: Iterable[Losses]) -> Tensor:
     """Mean of losses (n, D) times the precision of their values; zero if nothing is counted.
 
     Each part has losses, or None, their rows, and a mask of those that are counted; the others may
@@ -511,8 +504,8 @@ class SubsampledTask:
 
     def __init__(
         self,
-        new_task: Callable[[Packed, torch.Tensor], IntervalTask],
-        read: Callable[[np.ndarray], tuple[Packed, torch.Tensor]],
+        new_task: Callable[[Packed, Tensor], IntervalTask],
+        read: Callable[[np.ndarray], tuple[Packed, Tensor]],
         *,
         n_series: int,
         n_drawn: int,
@@ -633,12 +626,12 @@ class PolyODETask(IntervalTask):
     200 rows would take half of the time of a fit. The learned state gets this much further into a
     series with each refresh."""
 
-    def __post_init__(self, held_out: torch.Tensor) -> None:
+    def __post_init__(self, held_out: Tensor) -> None:
         super().__post_init__(held_out)
         self.starts_anew = self.model.field.stands_still
         self.n_refreshed = 0
 
-    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+    def take(self, data: Packed, held_out: Tensor) -> None:
         """Continue with other series, from the states of straight lines."""
         super().take(data, held_out)
         # All that a field which stands still depends on.
@@ -681,7 +674,7 @@ class PolyODETask(IntervalTask):
         self.is_new = False
         return self._validate() if self.model.is_coarse else error
 
-    def _estimated(self, predictions: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _estimated(self, predictions: Tensor) -> dict[str, Tensor]:
         """Noise and gain of a filter."""
         if (gain := self.model.gain) is None:
             return {}
@@ -700,8 +693,8 @@ class PolyODETask(IntervalTask):
         return Passed(rows, following, predictions)
 
     def _forecasts(
-        self, rows: torch.Tensor, depart: Callable[[torch.Tensor], State]
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        self, rows: Tensor, depart: Callable[[Tensor], State]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         """Rows of the next observations, and their forecasts from states that `depart` at rows."""
         for part in rows.split(_CHUNK):
             state, following = self.model.arrive(depart(part), self.data, part)
@@ -715,9 +708,7 @@ class PolyODETask(IntervalTask):
             errors[rows] = (data.x[rows] - predictions).square()
         return self._validation_error(errors)
 
-    def _pass(
-        self, block: list[slice], progress: float
-    ) -> Iterator[tuple[torch.Tensor, torch.Tensor, State]]:
+    def _pass(self, block: list[slice], progress: float) -> Iterator[tuple[Tensor, Tensor, State]]:
         """States of the present weights; within long series, from those of the last refresh."""
         starts, later = {}, block[self.part_rows :: self.part_rows]
         if later and not (self.is_new or self.scans or progress == 1):  # where parts start
@@ -728,14 +719,14 @@ class PolyODETask(IntervalTask):
             before = self._known(step.before["z"], step.before["c"], step.rows)
             yield step.rows, step.prediction.mean, {"z": before, "c": step.state["c"]}
 
-    def _known(self, z: torch.Tensor, c: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _known(self, z: Tensor, c: Tensor, rows: Tensor) -> Tensor:
         """States just before rows, with the memory there in place of its copy, which is reset."""
         channels, rest = self.model.split(z)
         reset = torch.cat([channels[..., :1], c.to(z.dtype)], dim=-1)
         channels = torch.where(self.data.mask[rows][..., None], reset, channels)
         return torch.cat([channels.flatten(1), rest], dim=1)
 
-    def _set_out(self, rows: torch.Tensor) -> State:
+    def _set_out(self, rows: Tensor) -> State:
         """States after the observations at `rows`, some of which do not know the learned state."""
         state, forgotten = self._before(rows), self._forgotten(rows)
         forgotten &= self.data.gap[rows] > 0  # a first state is what covariates have set
@@ -743,7 +734,7 @@ class PolyODETask(IntervalTask):
         learned = torch.where(forgotten[:, None], 0.0, learned)
         return self._observed(state | {"z": torch.cat([signals, learned, inputs], dim=1)}, rows)
 
-    def _observed(self, state: State, rows: torch.Tensor) -> State:
+    def _observed(self, state: State, rows: Tensor) -> State:
         """States after the observations at `rows`, without memory: the dynamics need none.
 
         The memory of a filter follows its forecasts, which change. Otherwise the memory after the
@@ -754,9 +745,7 @@ class PolyODETask(IntervalTask):
             return {"z": self.model.observe(known, self.data, rows)["z"]}
         return {"z": self.model.reset(state["z"], self.states["c"][rows], self.data, rows)}
 
-    def _leads(
-        self, state: State, rows: torch.Tensor, reach: int
-    ) -> Iterator[tuple[Prediction, torch.Tensor]]:
+    def _leads(self, state: State, rows: Tensor, reach: int) -> Iterator[tuple[Prediction, Tensor]]:
         """As for any model, but all in one run, in which no series waits for another."""
         if self.data.inputs is not None:
             yield from super()._leads(state, rows, reach)
@@ -777,11 +766,11 @@ class PolyODETask(IntervalTask):
         signals = self.model.visit(state["z"][gone_on], start[order], gaps)[order.argsort()]
         yield from zip(map(Prediction, signals.split([*map(len, starts)])), targets, strict=True)
 
-    def _stored(self, rows: torch.Tensor) -> State:
+    def _stored(self, rows: Tensor) -> State:
         z = self.states["z"][rows]
         return {"z": z, "c": self.model.split(z)[0][..., 1:].to(self.model.memory.dtype)}
 
-    def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
+    def _chosen(self, rows: Tensor) -> Tensor:
         """Rows followed by a short gap in the coarse part, if there are any; all rows later."""
         if not self.model.is_coarse:
             return rows

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from skpolyode import seams
@@ -69,7 +70,7 @@ class FitState:
     judging: Panel | None
     windows: Split
     params: Mapping[str, Any]
-    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Task]
+    new_task: Callable[[SequenceModel, Packed, Tensor], Task]
     report: FitReport
     random_state: np.random.RandomState
     generator: torch.Generator
