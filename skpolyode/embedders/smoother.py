@@ -284,12 +284,15 @@ def _follow_parts(
     of the parts.
     """
     gap, row, since = at
-    panel, kept = parts.rows(chunk)
+    panel = parts.panel[chunk]
+    series = series_of_rows(panel)
+    place = np.arange(panel.n_observations) + (parts.start[chunk] - panel.offsets[:-1])[series]
+    kept = np.flatnonzero(place >= parts.bounds[chunk][series])  # outside of warm-ups
     first, stop = parts.bounds[[chunk.start, chunk.stop]]
     own = slice(*np.searchsorted(row, [first, stop]))
     behind, passed = row[own] - first, since[own]
     # Inputs are needed up to the furthest time after the last row of each series.
-    furthest, whose = np.zeros(panel.n_series), series_of_rows(panel)[kept[behind]]
+    furthest, whose = np.zeros(panel.n_series), series[kept[behind]]
     last = kept[behind] == panel.offsets[1:][whose] - 1
     np.maximum.at(furthest, whose[last], passed[last])
     data = embedder.pack(panel, ahead=furthest)

@@ -185,13 +185,11 @@ def begun_at(panel: Panel, times: Any) -> Panel:
     read, clock = join_times([block], panel.time_unit), panel.rows.times
     if not (known := np.isfinite(read.counts)).any():
         return panel
-    clock = clock._replace(axis=replace(clock.axis, tz=panel.tz or block.tz))
-    rows = replace(panel.rows, times=clock)
+    clock, origin = clock._replace(axis=replace(clock.axis, tz=panel.tz or block.tz)), None
     if read.ticks is not None:
         clock = clock._replace(ticks=np.empty(0, dtype=np.int64), per_unit=read.per_unit)
         origin = np.full(panel.n_series, read.ticks[known].min())
-        rows = replace(rows, times=clock, origin=origin)
-    return Panel.from_rows(rows, checked=False)
+    return Panel.from_rows(replace(panel.rows, times=clock, origin=origin), checked=False)
 
 
 def _columns(values: Any, panel: Panel, one_row: bool, name: str) -> list[Any]:

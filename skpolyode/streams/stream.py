@@ -161,15 +161,14 @@ class SeriesStream:
         """
         keep = None if keep is None else read_keep(keep, panel.time_unit)
         stream, known = cls(embedder, panel.without_rows()), observed_series(panel)
-        if not known.all():  # the others start later
-            if known.any():
-                others, places = cls.after(embedder, panel[known]), np.flatnonzero(known)
-                stream._clock.put(places, others._clock)
-                stream._put(stream._parts, places, others._parts)
-        else:
+        if known.all():
             panel = observed_part(panel)
             stream._clock = Clock.after(panel, embedder.units.time_scale)
             stream._parts = stream._resume(panel)
+        elif known.any():  # the others start later
+            begun, places = cls.after(embedder, panel[known]), np.flatnonzero(known)
+            stream._clock.put(places, begun._clock)
+            stream._put(stream._parts, places, begun._parts)
         stream._panel = without_past(stream._panel, stream._clock.last)
         if keep is None:
             return stream
