@@ -70,13 +70,13 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_682,
-    "code lines of the core": 11_850,
+    "code lines of the package": 20_420,
+    "code lines of the core": 11_717,
     "tuned constants": 252,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,
-    "files entered by fit": 46,
+    "files entered by fit": 42,
     "files entered by transform": 25,
     "files entered by first forecast": 37,
     "files entered by forecast": 33,

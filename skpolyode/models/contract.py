@@ -604,11 +604,9 @@ class SequenceModel(nn.Module, ABC):
     def flow_where(self, moves: Tensor, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps (n,) of those rows that a mask (n,) marks; the others stay."""
         at = moves.nonzero()[:, 0]
-        if len(at) == len(moves):
-            return self.flow(state, gap, elapsed)
-        return (
-            put(state, at, self.flow(select(state, at), gap[at], elapsed[at])) if len(at) else state
-        )
+        if 0 < len(at) < len(moves):
+            return put(state, at, self.flow(select(state, at), gap[at], elapsed[at]))
+        return self.flow(state, gap, elapsed) if len(at) else state
 
     def arrive(self, state: State, data: Packed, rows: Tensor) -> tuple[State, Tensor]:
         """States just before the next observations of the series that have one, and their rows.
