@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 
 from skpolyode import InterpolationTransformer, PolyODETransformer, Resampler
 from skpolyode.datasets import make_lorenz63, make_lorenz96
-from skpolyode.heads.minirocket import MiniRocket
+from skpolyode.heads import MiniRocket
 
 SETS = {"Lorenz63": make_lorenz63, "Lorenz96": make_lorenz96}
 

@@ -53,7 +53,7 @@ from skpolyode import (
     SummaryStatsTransformer,
 )
 from skpolyode.datasets import make_lorenz63
-from skpolyode.heads.minirocket import MiniRocket
+from skpolyode.heads import MiniRocket
 from skpolyode.panel import series_index
 
 N_SCORED = 3000

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from skpolyode.embedders import variance
 from skpolyode.ensemble import mixed
 from skpolyode.heads import features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import forecaster
-from skpolyode.training import loop, variance
+from skpolyode.training import loop
 from skpolyode.transformers import stages
 
 CHECK_STEPS, LEARN_WAVES = stages.CheckStepSize.run, stages.LearnWaves.run

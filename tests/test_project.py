@@ -70,9 +70,9 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_613,
-    "code lines of the core": 11_791,
-    "tuned constants": 251,
+    "code lines of the package": 20_353,
+    "code lines of the core": 11_662,
+    "tuned constants": 254,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,

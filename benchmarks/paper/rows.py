@@ -20,7 +20,7 @@ from benchmarks.protocol import label_auc, label_regression_mse
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.siblings import PastDecoder
-from skpolyode.siblings.base import DrivenCell
+from skpolyode.siblings.cells import DrivenCell
 from skpolyode.transformers import InterpolationTransformer
 from skpolyode.transformers.base import SeriesTransformer
 from skpolyode.transformers.neural import NeuralTransformer

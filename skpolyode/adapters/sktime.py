@@ -11,8 +11,7 @@ from sktime.transformations.base import BaseTransformer
 
 from skpolyode.panel import Panel
 from skpolyode.panel.readers.long import refuse_repeated_rows
-from skpolyode.saving.objects import register_estimator
-from skpolyode.saving.sktime import SafeFiles
+from skpolyode.saving.objects import SafeFiles, register_estimator
 from skpolyode.transformers import HiPPOTransformer, PolyODETransformer
 from skpolyode.transformers.base import SeriesTransformer
 

@@ -226,8 +226,7 @@ class NetworkSteps:
 
     def end(self, y: Tensor, start: Begun, h: Tensor) -> Tensor:
         """End of the step of length `h` (rows, 1)."""
-        mean = self._mean(y, start.drive, [Activations([], [start.features])], h)
-        moved = self._moved(y, h, mean)
+        moved, _ = self._moved(y, start.drive, [Activations([], [start.features])], h)
         # Coordinates inside the box add exactly zero here.
         return torch.addcmul(moved, y - self.field.inside(y), torch.expm1(-self.pull * h))
 
@@ -244,21 +243,20 @@ class NetworkSteps:
         inside = y if all_inside else self.field.inside(y)
         drive = F.linear(inside, *self.layers.first)
         stages = [self.layers.stage(drive)]
-        mean = self._mean(y, drive, stages, h)
-        end = self._moved(y, h, mean)
+        end, mean = self._moved(y, drive, stages, h)
         if not all_inside:
             end = torch.addcmul(end, y - inside, torch.expm1(-self.pull * h))
         if tape is not None:
             tape.append(TakenStep(h, inside, None if all_inside else y != inside, stages, mean))
         return end
 
-    def _moved(self, y: Tensor, h: Tensor, mean: Tensor) -> Tensor:
-        """`y` (rows, M) after a step without the pull of the wall."""
-        rate = F.linear(mean, *self.layers.last)
-        return torch.addcmul(y, h, rate + self.field.drift(y) if self.field.n_linear else rate)
+    def _moved(
+        self, y: Tensor, drive: Tensor, stages: list[Activations], h: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`y` (rows, M) after a step without the pull of the wall, and mean (rows, H') features.
 
-    def _mean(self, y: Tensor, drive: Tensor, stages: list[Activations], h: Tensor) -> Tensor:
-        """Mean (rows, H') of the features over a step, whose stages after the first it adds."""
+        The stages after the first are added.
+        """
         # All of this happens in the drive (rows, H), not in the longer state (rows, M).
         turns: list[Tensor] = []
         drift = F.linear(self.field.drift(y), self.layers.first[0]) if self.field.n_linear else None
@@ -266,7 +264,10 @@ class NetworkSteps:
             turn = F.linear(stages[-1].after[-1], *self.layers.turn)
             turns.append(turn if drift is None else turn + drift)
             stages.append(self.layers.stage(combine(drive, h, row, turns)))
-        return weighted_sum(self.stepper.b, [stage.after[-1] for stage in stages])
+        mean = weighted_sum(self.stepper.b, [stage.after[-1] for stage in stages])
+        rate = F.linear(mean, *self.layers.last)
+        rate = rate + self.field.drift(y) if self.field.n_linear else rate
+        return torch.addcmul(y, h, rate), mean
 
 
 class FieldSteps:

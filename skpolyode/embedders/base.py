@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from skpolyode.embedders.inputs import InputEncoder
+from skpolyode.embedders.encoders import InputEncoder
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query, refuse_early
@@ -23,7 +23,6 @@ from skpolyode.panel.select import (
     context_starts,
     observed_part,
     series_chunks,
-    series_of_rows,
     take,
 )
 from skpolyode.panel.units import Standardised, Units
@@ -415,13 +414,6 @@ class Parts(NamedTuple):
     start: np.ndarray  # int64 (K,): first row of the warm-up, among all rows of the uncut panel
     bounds: np.ndarray  # int64 (K + 1,): first row of each part after its warm-up, and the end
     later: np.ndarray  # int64: the parts that are not the first of their series
-
-    def rows(self, chunk: slice) -> tuple[Panel, np.ndarray]:
-        """Panel of a chunk of parts, and positions of its rows outside warm-ups, in order."""
-        panel = self.panel[chunk]
-        series = series_of_rows(panel)
-        row = np.arange(panel.n_observations) + (self.start[chunk] - panel.offsets[:-1])[series]
-        return panel, np.flatnonzero(row >= self.bounds[chunk][series])
 
 
 def cut(panel: Panel, reach: float, n_rows: int) -> Parts:

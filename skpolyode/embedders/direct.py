@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from skpolyode.embedders.base import CHUNK_ROWS, Embedder, MemoryReadout, map_chunks, map_slices
+from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import (
     ChannelRows,
     PathQuery,
@@ -19,7 +20,7 @@ from skpolyode.embedders.paths import (
     split_channels,
 )
 from skpolyode.memory import legt_basis
-from skpolyode.memory.pieces import remember
+from skpolyode.memory.base import remember
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Units
@@ -83,11 +84,15 @@ class PathEmbedder(DirectEmbedder):
         values, times = scaler.read(panel.values), panel.elapsed / unit
         result = np.zeros((len(elapsed), values.shape[1], self.past.n_coefficients))
         for group in split_channels(times, values, series):
-            first, pieces = path_pieces(self.path, group, elapsed)
-            beyond_first = remember(self.past.memory, pieces, torch.from_numpy(elapsed)).numpy()
-            result[:, group.channels] = beyond_first
-            result[:, group.channels, 0] += first
+            result[:, group.channels] = self.remembered(group, elapsed)
         return result
+
+    def remembered(self, rows: ChannelRows, end: np.ndarray) -> np.ndarray:
+        """Coefficients (B, D, N) of the path through rows, at times `end` (B,)."""
+        first, pieces = path_pieces(self.path, rows, end)
+        c = remember(self.past.memory, pieces, torch.from_numpy(end)).numpy()
+        c[..., 0] += first
+        return c
 
     def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Values (Q, D) of the interpolating path at any times; constant beyond its ends."""
@@ -340,3 +345,25 @@ def _channel_statistics(
         weighted * size,
     ]
     return members, np.stack(np.broadcast_arrays(*columns), axis=2)
+
+
+@saved
+@dataclass(frozen=True, eq=False)
+class StaticEmbedder(Embedder):
+    """Features from the static covariates of a series, without its observations.
+
+    Parameters
+    ----------
+    units : Units
+        Not used by the features.
+    static : StaticEncoder
+        Encoder of training covariates.
+    """
+
+    units: Units
+    static: StaticEncoder
+    past = None
+
+    def features(self, panel: Panel) -> np.ndarray:
+        """Features (B, F) of each series."""
+        return self.static.transform(panel)

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
-from skpolyode.embedders.static import StaticEncoder
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.panel import Panel
@@ -181,7 +180,7 @@ def report_hold_out(report: FitReport, stopping: Split, judging: Split) -> None:
 
 
 def make_task(
-    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Any],
+    new_task: Callable[[SequenceModel, Packed, Tensor], Any],
     embedder: ModelEmbedder,
     split: Split,
     largest: int | None,
@@ -218,7 +217,7 @@ def make_task(
     counts = np.cumsum(panel.lengths[scored] - 1)
     scored = scored[: 1 + np.searchsorted(counts, _VALIDATED * largest)]
 
-    def read(positions: np.ndarray) -> tuple[Packed, torch.Tensor]:
+    def read(positions: np.ndarray) -> tuple[Packed, Tensor]:
         rows = np.append(scored, learned[positions])
         return packed(rows), torch.arange(len(rows), device=device) < len(scored)
 
@@ -229,9 +228,3 @@ def make_task(
         n_drawn=round(len(learned) * largest / n_intervals) or 1,
         seed=seed,
     )
-
-
-def encoders_of(panel: Panel, *, inputs: bool = True) -> dict[str, Any]:
-    """Encoders of static covariates and, if used, of inputs; arguments of `ModelEmbedder`."""
-    encoder = InputEncoder.of_panel(panel) if inputs else None
-    return {"static": StaticEncoder.of_panel(panel), "inputs": encoder}

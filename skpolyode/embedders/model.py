@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import (
@@ -23,8 +25,7 @@ from skpolyode.embedders.base import (
     map_threads,
     take_known,
 )
-from skpolyode.embedders.inputs import InputEncoder
-from skpolyode.embedders.static import StaticEncoder, n_features_of
+from skpolyode.embedders.encoders import InputEncoder, StaticEncoder, n_features_of
 from skpolyode.embedders.variance import std_coefficients
 from skpolyode.futures.continued import Ahead, KnownErrors
 from skpolyode.models import Packed, SequenceModel, pack
@@ -40,6 +41,16 @@ from skpolyode.training import forecasting_mse
 _DERIVED = ("exact", "follower")
 _PART_ROWS = 256  # per part of a long series, so that a warm-up of one context costs little
 _WHOLE_ROWS = 4096  # up to this many rows a pass over whole series is faster than over parts
+
+
+class Ends(NamedTuple):
+    """What forecasts of B series start from."""
+
+    panel: Panel  # the series, or only their last rows
+    start: np.ndarray  # float64 (B,): first observations
+    states: Callable[[slice], State]  # states of the model at the ends of some of them
+    known: Known | None = None  # state of the combiner; None: forecasts of the model alone
+    driven: np.ndarray | None = None  # (B, F): responses to inputs at the first rows of the panel
 
 
 @saved(
@@ -360,7 +371,7 @@ class ModelEmbedder(Embedder):
         chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
 
-    def _blocks(self, states: State) -> dict[str, torch.Tensor]:
+    def _blocks(self, states: State) -> dict[str, Tensor]:
         """Features of states; 0, the mean, in channels never observed in training."""
         blocks, observed = self.exact.features(states), self.units.scaler.observed
         if observed is None:
@@ -425,64 +436,62 @@ class ModelEmbedder(Embedder):
         return forecasting_mse(self.exact, self.pack(observed_part(panel)))
 
     def forecast_values(
-        self,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        combine: bool = True,
-        known: Known | None = None,
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, combine: bool = True
     ) -> np.ndarray:
-        """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`.
+        """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
+        known = self.known(panel) if combine and self.stacking is not None else None
+        found = self.continued(self._ends(panel, known), times, offsets)
+        return self.units.scaler.inverse(found)
 
-        The result of `known` may be passed to save its computation.
-        """
+    def _ends(self, panel: Panel, known: Known | None) -> Ends:
+        return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]), known)
+
+    def continued(self, ends: Ends, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Forecasts (Q, D) at times (Q,) after the series end, in standard deviations."""
+        panel, unit = ends.panel, self.units.time_scale
         end, values = panel.end, np.empty((len(times), panel.n_channels))
-        if known is None and combine and self.stacking is not None:
-            known = self.known(panel)
 
         def answer(batch: tuple[slice, slice, np.ndarray, np.ndarray]) -> None:
             part, where, leads, asked = batch
-            durations, here = (end - panel.start)[part], panel[part]
-            run = self.free_run(self.recent_states(here), durations, leads, here)
-            if known is not None:
-                elapsed = (durations[:, None] + leads) / self.units.time_scale
-                driven = self.responses_ahead(here, elapsed)
-                run = self.stacked(run, take_known(known, part), elapsed, driven)
-            values[where] = self.units.scaler.inverse(run)[asked]
+            durations, here = (end - ends.start)[part], panel[part]
+            run = self.free_run(ends.states(part), durations, leads, here)
+            if ends.known is not None:
+                series = np.repeat(np.arange(here.n_series), leads.shape[1])
+                elapsed = (durations[:, None] + leads).ravel() / unit
+                since = ((here.end - here.start)[:, None] + leads).ravel() / unit
+                before = ends.driven if ends.driven is None else ends.driven[part]
+                driven = self.responses(here, since, series, before)
+                given = {"run": run.reshape(len(series), -1)}
+                known = take_known(take_known(ends.known, part), series)
+                found = self.stacking.combine(given, known, elapsed, driven)
+                run = self.units.scaler.at_mean(found.reshape(run.shape))
+            values[where] = run[asked]
 
         map_threads(answer, list(lead_batches(panel, times, offsets, end)))
         return values
 
     def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         """Stacked forecasts and the predictors of their errors; see `forecast_values`."""
-        last, known, series = panel.offsets[1:] - 1, self.known(panel), series_index(offsets)
-        values = self.forecast_values(panel, times, offsets, known=known)
-        since = self.elapsed(panel, times, series)
-        expected = self.stacking.expected_errors(take_known(known, series), since)
-        leads = time_since_seen(panel, last[series], times)
-        known = self.calibration.known_at(self.standardised(panel).values, panel.offsets, last)
-        signs = self.calibration.signs(known[series], expected)
-        return Ahead(self.units.scaler.transform(values), leads, signs, np.ones(values.shape))
+        last = panel.offsets[1:] - 1
+        ends = self._ends(panel, self.known(panel))
+        leads = time_since_seen(panel, last[series_index(offsets)], times)
+        spread = self.calibration.known_at(self.standardised(panel).values, panel.offsets, last)
+        return self.outlook_from(ends, times, offsets, leads, spread)
 
-    def stacked(
-        self, run: np.ndarray, known: Known, elapsed: np.ndarray, driven: np.ndarray
-    ) -> np.ndarray:
-        """Combined forecasts (B, Q, D), from free runs (B, Q, D) and the state of the combiner.
+    def outlook_from(
+        self, ends: Ends, times: np.ndarray, offsets: np.ndarray, leads: Any, spread: Any
+    ) -> Ahead:
+        """As `outlook`, from the ends of series.
 
-        Times `elapsed` (B, Q) count from the start of the series, and responses to inputs (B Q, F)
-        are those at these times; all in the units of the model.
+        `leads` (Q, D) are the times since each channel was observed, `spread` (B, ...) the state of
+        the calibration.
         """
-        series = np.repeat(np.arange(len(run)), run.shape[1])
-        given = {"run": run.reshape(len(series), -1)}
-        flat = given, take_known(known, series), elapsed.ravel(), driven
-        return self.units.scaler.at_mean(self.stacking.combine(*flat).reshape(run.shape))
-
-    def responses_ahead(
-        self, panel: Panel, since: np.ndarray, known: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Responses (B Q, F) to inputs at times (B, Q) since the first rows; see `responses`."""
-        series = np.repeat(np.arange(len(since)), since.shape[1])
-        return self.responses(panel, since.ravel(), series, known)
+        series, scaler = series_index(offsets), self.units.scaler
+        values = scaler.transform(scaler.inverse(self.continued(ends, times, offsets)))
+        elapsed = (times - ends.start[series]) / self.units.time_scale
+        expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
+        signs = self.calibration.signs(spread[series], expected)
+        return Ahead(values, leads, signs, np.ones(values.shape))
 
     def free_run(
         self, states: State, durations: np.ndarray, leads: np.ndarray, panel: Panel
@@ -548,12 +557,9 @@ class ModelEmbedder(Embedder):
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
         """Free runs (Q, D), in standard deviations, from several origins; see `forecast_from`."""
-        series, end = series_of_rows(panel)[origins], panel.times[origins]
-        durations = end - panel.times[panel.offsets[:-1][series]]
+        series = series_of_rows(panel)[origins]
         states = self.states_at(panel, origins, self.follower)
-        runs = np.empty((len(times), panel.n_channels))
-        pasts = take(panel, series, origins, origins + 1)
-        for part, rows, leads, asked in lead_batches(pasts, times, offsets_from(counts), end):
-            run = self.free_run(select(states, part), durations[part], leads, pasts[part])
-            runs[rows] = run[asked]
-        return runs
+        pasts, start = take(panel, series, origins, origins + 1), panel.start[series]
+        return self.continued(
+            Ends(pasts, start, partial(select, states)), times, offsets_from(counts)
+        )

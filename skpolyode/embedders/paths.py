@@ -17,7 +17,7 @@ import torch
 from scipy.linalg import solve_banded
 
 from skpolyode.cubic import hermite_derivatives
-from skpolyode.memory.pieces import Pieces
+from skpolyode.memory.base import Pieces
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import last_seen_rows, series_of_rows
 
@@ -147,21 +147,6 @@ class Gaps(NamedTuple):
     rise_after: np.ndarray  # float64 (P, D): zero at the last
 
 
-def _gaps(rows: ChannelRows) -> Gaps:
-    change = rows.series[1:] != rows.series[:-1]
-    first, last = np.append(True, change)[:, None], np.append(change, True)[:, None]
-    after = np.where(last, 1.0, np.diff(rows.times, append=0.0)[:, None])
-    rise_after = np.where(last, 0.0, np.diff(rows.values, axis=0, append=0.0) / after)
-    before = np.where(first, 1.0, np.roll(after, 1, axis=0))
-    rise_before = np.where(first, 0.0, np.roll(rise_after, 1, axis=0))
-    return Gaps(first, last, before, after, rise_before, rise_after)
-
-
-def _backward_slopes(gaps: Gaps) -> np.ndarray:
-    """Slope of the chord before each row; at the first row the chord after it."""
-    return np.where(gaps.first, gaps.rise_after, gaps.rise_before)
-
-
 def _centred_slopes(gaps: Gaps) -> np.ndarray:
     """Slope of the parabola through each row and its neighbours; at the ends that of the chord."""
     weighted = gaps.after * gaps.rise_before + gaps.before * gaps.rise_after
@@ -213,7 +198,8 @@ def _natural_slopes(gaps: Gaps) -> np.ndarray:
 
 
 SLOPES: dict[str, Callable[[Gaps], np.ndarray]] = {
-    "hermite": _backward_slopes,
+    # Slope of the chord before each row; at the first row the chord after it.
+    "hermite": lambda gaps: np.where(gaps.first, gaps.rise_after, gaps.rise_before),
     "centred": _centred_slopes,
     "pchip": _pchip_slopes,
     "cubic": _natural_slopes,
@@ -236,21 +222,26 @@ def path_pieces(kind: str, rows: ChannelRows, end: np.ndarray) -> tuple[np.ndarr
     end : float64 ndarray of shape (B,)
         End time of the path of each series, not before its last row.
     """
-    gaps = _gaps(rows)
+    change = rows.series[1:] != rows.series[:-1]
+    is_first, is_last = np.append(True, change)[:, None], np.append(change, True)[:, None]
+    after = np.where(is_last, 1.0, np.diff(rows.times, append=0.0)[:, None])
+    rise_after = np.where(is_last, 0.0, np.diff(rows.values, axis=0, append=0.0) / after)
+    before = np.where(is_first, 1.0, np.roll(after, 1, axis=0))
+    rise_before = np.where(is_first, 0.0, np.roll(rise_after, 1, axis=0))
     first = np.zeros((len(end), rows.values.shape[1]))
-    first[rows.series[gaps.first[:, 0]]] = rows.values[gaps.first[:, 0]]
+    first[rows.series[is_first[:, 0]]] = rows.values[is_first[:, 0]]
     here = rows.values - first[rows.series]
-    there = np.where(gaps.last, here, np.roll(here, -1, axis=0))
+    there = np.where(is_last, here, np.roll(here, -1, axis=0))
     # Value and derivatives at the start and at the end of the piece after each row.
     if kind == "constant":
         start, stop = [here], [here]
     elif kind == "linear":
-        start, stop = [here, gaps.rise_after], [there, gaps.rise_after]
+        start, stop = [here, rise_after], [there, rise_after]
     else:
-        slopes = SLOPES[kind](gaps)
-        m0 = np.where(gaps.last, 0.0, slopes)  # after the last row the path is held
-        m1 = np.where(gaps.last, 0.0, np.roll(slopes, -1, axis=0))
-        curve0, curve1, jerk = hermite_derivatives(gaps.rise_after, m0, m1, gaps.after)
+        slopes = SLOPES[kind](Gaps(is_first, is_last, before, after, rise_before, rise_after))
+        m0 = np.where(is_last, 0.0, slopes)  # after the last row the path is held
+        m1 = np.where(is_last, 0.0, np.roll(slopes, -1, axis=0))
+        curve0, curve1, jerk = hermite_derivatives(rise_after, m0, m1, after)
         start, stop = [here, m0, curve0, jerk], [there, m1, curve1, jerk]
     age = end[rows.series] - rows.times
     columns = rows.series, age, np.stack(start, axis=2), np.stack(stop, axis=2)

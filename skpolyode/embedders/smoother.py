@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skpolyode.embedders.base import CHUNK_TIMES, Parts, cut, map_slices, take_known
 from skpolyode.embedders.paths import PathQuery
@@ -224,7 +225,8 @@ def _without_wall(
     return expected._replace(signal=signal, mean=expected.mean + before)
 
 
-Look = Callable[[State], torch.Tensor]
+Look = Callable[[State], Tensor]
+Arrays = tuple[np.ndarray, ...]
 
 
 class Expected(NamedTuple):
@@ -248,17 +250,17 @@ def follow(
     and the next begins the states must agree; otherwise the warm-ups are doubled.
     """
     asked = asked or PathQuery(seen, np.empty(0), np.empty(0, dtype=np.int64))
-    model, unit = embedder.follower, embedder.units.time_scale
+    unit = embedder.units.time_scale
     reach = math.inf if embedder.recent is None else embedder.recent.context
     gap = np.diff(seen.times, append=0.0)
     gap[seen.offsets[1:] - 1] = np.inf
     order = asked.row.argsort(kind="stable")
     row = asked.row[order]
-    since = (asked.times[order] - seen.times[row]) / unit
+    at = gap / unit, row, (asked.times[order] - seen.times[row]) / unit
     while True:
         n_rows = max(_PART_ROWS, int(min(4 * reach / unit, seen.n_observations)))
         parts = cut(seen, reach, n_rows)
-        work = partial(_follow_parts, model, embedder.pack, parts, gap / unit, row, since, look)
+        work = partial(_follow_parts, embedder, parts, at, look)
         found, *borders = zip(*map_slices(work, parts.panel.lengths), strict=True)
         entry, end = (join(list(states)) for states in borders)
         if agree(select(entry, parts.later), select(end, parts.later - 1)):
@@ -271,61 +273,56 @@ def follow(
     return joint._replace(signal=signal)
 
 
+@torch.no_grad()
 def _follow_parts(
-    model: SequenceModel,
-    pack: Callable[[Panel], Packed],
-    parts: Parts,
-    gap: np.ndarray,
-    row: np.ndarray,
-    since: np.ndarray,
-    look: Look | None,
-    chunk: slice,
+    embedder: ModelEmbedder, parts: Parts, at: Arrays, look: Look | None, chunk: slice
 ) -> tuple[Expected, State, State]:
     """Expectations at the rows of a chunk of parts, and at the times after these rows.
 
-    `gap` (P,) is the time from each row to the next one; `row` (Q,) is sorted. Also returns the
-    states after the last rows of the warm-ups and of the parts.
+    `at` are the times from each row to the next one (P,), and of the times asked the row before,
+    sorted, and the time since (Q,). Also returns the states after the last rows of the warm-ups and
+    of the parts.
     """
-    panel, kept = parts.rows(chunk)
+    gap, row, since = at
+    panel = parts.panel[chunk]
+    series = series_of_rows(panel)
+    place = np.arange(panel.n_observations) + (parts.start[chunk] - panel.offsets[:-1])[series]
+    kept = np.flatnonzero(place >= parts.bounds[chunk][series])  # outside of warm-ups
     first, stop = parts.bounds[[chunk.start, chunk.stop]]
-    asked = slice(*np.searchsorted(row, [first, stop]))
-    with torch.no_grad():
-        data = pack(panel, ahead=_asked_ahead(panel, kept[row[asked] - first], since[asked]))
-        steps = [(step.rows, step.state, step.prediction) for step in model.run(data)]
-        rows, states, before = zip(*steps, strict=True)
-        packed, order = data.observations, torch.cat(rows).argsort()
-        every = select(join(list(states)), order)
-        mean, log_scale = (
-            None if x[0] is None else torch.cat(x)[order][packed][kept].cpu().numpy()
-            for x in zip(*before, strict=True)
-        )
-        columns = gap[first:stop], row[asked] - first, since[asked]
-        ahead, at, passed = (torch.from_numpy(x).to(data.x.device) for x in columns)
-        state = select(every, packed)
-        after = select(state, kept)
-        if data.knot is None:
-            columns = after, data.elapsed[packed][kept], ahead, at, passed
-        else:
-            columns = every, data.elapsed, *_behind_knots(data, packed[kept], ahead, at, passed)
-        signal = _signal_after(model, *columns)
-        looked = None if look is None else look(after).cpu().numpy()
-    expected = Expected(signal.cpu().numpy(), mean, log_scale, looked)
+    own = slice(*np.searchsorted(row, [first, stop]))
+    behind, passed = row[own] - first, since[own]
+    # Inputs are needed up to the furthest time after the last row of each series.
+    furthest, whose = np.zeros(panel.n_series), series[kept[behind]]
+    last = kept[behind] == panel.offsets[1:][whose] - 1
+    np.maximum.at(furthest, whose[last], passed[last])
+    data = embedder.pack(panel, ahead=furthest)
+    steps = [(step.rows, step.state, step.prediction) for step in embedder.follower.run(data)]
+    rows, states, before = zip(*steps, strict=True)
+    packed, every = data.observations, torch.cat(rows).argsort()
+    mean, log_scale = (
+        None if x[0] is None else torch.cat(x)[every][packed][kept].cpu().numpy()
+        for x in zip(*before, strict=True)
+    )
+    joint = select(join(list(states)), every)
+    columns = gap[first:stop], behind, passed
+    columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
+    state = select(joint, packed)
+    after = select(state, kept)
+    if data.knot is None:
+        columns = after, data.elapsed[packed][kept], *columns
+    else:
+        columns = joint, data.elapsed, *_behind_knots(data, packed[kept], *columns)
+    signal = _signal_after(embedder.follower, *columns).cpu().numpy()
+    looked = None if look is None else look(after).cpu().numpy()
     n_before = np.maximum(parts.bounds[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
-    return expected, entry, select(state, panel.offsets[1:] - 1)
-
-
-def _asked_ahead(panel: Panel, row: np.ndarray, since: np.ndarray) -> np.ndarray:
-    """Furthest times (B,) after the last rows of series, from times (Q,) since their rows."""
-    ahead, series = np.zeros(panel.n_series), series_of_rows(panel)[row]
-    last = row == panel.offsets[1:][series] - 1
-    np.maximum.at(ahead, series[last], since[last])
-    return ahead
+    end = select(state, panel.offsets[1:] - 1)
+    return Expected(signal, mean, log_scale, looked), entry, end
 
 
 def _behind_knots(
-    data: Packed, rows: torch.Tensor, gap: torch.Tensor, at: torch.Tensor, since: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    data: Packed, rows: Tensor, gap: Tensor, at: Tensor, since: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Last packed row up to each time (Q,), including knots of inputs.
 
     `rows` (n,) are those of observations, followed by gaps (n,); each time is `since` (Q,) after
@@ -348,11 +345,11 @@ def _behind_knots(
 def _signal_after(
     model: SequenceModel,
     state: State,
-    elapsed: torch.Tensor,
-    gap: torch.Tensor,
-    row: torch.Tensor,
-    since: torch.Tensor,
-) -> torch.Tensor:
+    elapsed: Tensor,
+    gap: Tensor,
+    row: Tensor,
+    since: Tensor,
+) -> Tensor:
     """Expected signals (Q, D) at times `since` (Q,) after the states of the rows `row` (Q,)."""
     signal = model.predict(state).mean[row]
     later = (since > 0).nonzero()[:, 0]

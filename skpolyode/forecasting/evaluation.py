@@ -27,11 +27,8 @@ class _Compared(NamedTuple):
 
 
 def _pinball(forecasts: _Compared) -> np.ndarray:
-    losses = []
-    for alpha, quantile in forecasts.quantiles.items():
-        error = forecasts.actual - quantile
-        losses.append(np.maximum(alpha * error, (alpha - 1) * error))
-    return np.mean(losses, axis=0)
+    errors = {alpha: forecasts.actual - quantile for alpha, quantile in forecasts.quantiles.items()}
+    return np.mean([np.maximum(a * error, (a - 1) * error) for a, error in errors.items()], axis=0)
 
 
 def _coverage(forecasts: _Compared) -> np.ndarray:

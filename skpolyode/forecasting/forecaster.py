@@ -16,7 +16,7 @@ from sktime.datatypes import convert_to
 from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.inputs import with_inputs
+from skpolyode.embedders.encoders import with_inputs
 from skpolyode.ensemble.paths import Answers, answers_at
 from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import check_share, naming_owner
@@ -42,8 +42,7 @@ from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty, observed_series
 from skpolyode.panel.selection import align_to_fit
 from skpolyode.panel.units import CellLimits, quiet_about_doubts, warn_of_codes, within_limits
-from skpolyode.saving.objects import register_estimator
-from skpolyode.saving.sktime import SafeFiles
+from skpolyode.saving.objects import SafeFiles, register_estimator
 from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
 from skpolyode.transformers.input import as_fitted, check_sizes, credible

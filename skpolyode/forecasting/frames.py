@@ -24,7 +24,7 @@ from skpolyode.panel.convert import has_channels_first
 from skpolyode.panel.query import moments, refuse_words
 from skpolyode.panel.readers.long import refuse_repeated_rows, refuse_swapped_levels
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.saving.codec import register
+from skpolyode.saving.codec import register, register_attributes
 from skpolyode.transformers.input import unchanged_by_errors
 
 
@@ -450,9 +450,4 @@ register(
     lambda state: ForecastingHorizon(**state),
     part="forecasting",
 )
-register(
-    DtypeKind,
-    lambda kind: {"value": kind.value},
-    lambda state: DtypeKind(state["value"]),
-    part="forecasting",
-)
+register_attributes(DtypeKind, "value", part="forecasting")

@@ -1,7 +1,6 @@
 """Classifiers and regressors of irregular series: a transformer, features and a head."""
 
-from skpolyode.heads.classifier import PolyODEClassifier
-from skpolyode.heads.minirocket import MiniRocket
-from skpolyode.heads.regressor import PolyODERegressor
+from skpolyode.heads.estimators import PolyODEClassifier, PolyODERegressor
+from skpolyode.heads.features import MiniRocket
 
 __all__ = ["MiniRocket", "PolyODEClassifier", "PolyODERegressor"]

@@ -33,8 +33,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpolyode.embedders import ChannelScaler
+from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import rows_until
-from skpolyode.embedders.static import StaticEncoder
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.panel import Panel, query_times, series_index

@@ -14,9 +14,10 @@ from skpolyode.memory.measures import (
     lagt_matrices,
     legs_matrices,
     legt_basis,
+    legt_closure_error,
     legt_matrices,
+    reconstruction_error_bound,
 )
-from skpolyode.memory.theory import legt_closure_error, reconstruction_error_bound
 
 # Measures by name. A new one needs one class and one entry here.
 MEMORIES: dict[str, type[Memory]] = {

@@ -21,10 +21,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
+from numpy.polynomial import legendre
 from scipy.linalg import expm
 from torch import Tensor
 
@@ -44,6 +45,13 @@ def forgetting_time(A: np.ndarray) -> float:
 def legendre_spacing(size: int) -> float:
     """Grid on which `size` Legendre polynomials of a unit window have short Taylor series."""
     return 1.0 / min(max(64, size**2 // 2), 1024)
+
+
+@lru_cache
+def gauss_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of Gauss-Legendre quadrature on [0, 1]; exact to degree 2 count - 1."""
+    node, weight = legendre.leggauss(count)
+    return (1 + node) / 2, weight / 2
 
 
 def split_rows(chunk: int, *columns: Tensor) -> Iterator[tuple[Tensor, ...]]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.memory import Memory
 from skpolyode.panel.query import read_memory
@@ -116,20 +116,20 @@ class Packed:
     """
 
     sizes: list[list[int]]
-    x: torch.Tensor
-    mask: torch.Tensor
-    seen: torch.Tensor
-    gap: torch.Tensor
-    channel_gap: torch.Tensor
-    elapsed: torch.Tensor
-    next: torch.Tensor
-    series: torch.Tensor
-    static: torch.Tensor
-    error: torch.Tensor | None = None
-    posterior: torch.Tensor | None = None
-    precision: torch.Tensor | None = None
-    inputs: torch.Tensor | None = None
-    knot: torch.Tensor | None = None
+    x: Tensor
+    mask: Tensor
+    seen: Tensor
+    gap: Tensor
+    channel_gap: Tensor
+    elapsed: Tensor
+    next: Tensor
+    series: Tensor
+    static: Tensor
+    error: Tensor | None = None
+    posterior: Tensor | None = None
+    precision: Tensor | None = None
+    inputs: Tensor | None = None
+    knot: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -140,7 +140,7 @@ class Packed:
         return sum(sizes[0] for sizes in self.sizes)
 
     @property
-    def observations(self) -> torch.Tensor:
+    def observations(self) -> Tensor:
         """Rows (n,) that are no knots, series after series."""
         order = self.series.argsort(stable=True)
         return order if self.knot is None else order[~self.knot[order]]
@@ -158,7 +158,7 @@ class Packed:
             yield [slice(int(b) - n, int(b)) for b, n in zip(stops, sizes, strict=True)]
             start = int(stops[-1])
 
-    def steps(self) -> torch.Tensor:
+    def steps(self) -> Tensor:
         """Which observation of its series each row (P,) is, counted from 0."""
         step = torch.empty_like(self.series)
         for block in self.blocks():
@@ -263,7 +263,7 @@ def pack(
     return Packed(sizes, **{name: torch.from_numpy(a[order]) for name, a in columns.items()})
 
 
-State = dict[str, torch.Tensor]
+State = dict[str, Tensor]
 """Tensors by name, each with one row per series."""
 
 
@@ -282,10 +282,6 @@ class Sizes(NamedTuple):
         if hidden_size != "auto":
             return int(hidden_size)
         return min(32 * self.n_channels, max(256, 2 * self.n_channels))
-
-    def of_model(self, hidden_size: int | str) -> tuple[int, int, int]:
-        """Numbers of channels and of static features, and the length of the state."""
-        return self.n_channels, self.n_static, self.of_state(hidden_size)
 
     def window(self, window: Any) -> float:
         """Length of a window in the model's unit of time; "auto" is that of the longest series."""
@@ -313,8 +309,8 @@ class Prediction(NamedTuple):
     True
     """
 
-    mean: torch.Tensor
-    log_scale: torch.Tensor | None = None
+    mean: Tensor
+    log_scale: Tensor | None = None
 
 
 class Step(NamedTuple):
@@ -346,7 +342,7 @@ class Step(NamedTuple):
     [[0], [1], [2]]
     """
 
-    rows: torch.Tensor
+    rows: Tensor
     before: State
     prediction: Prediction
     state: State
@@ -355,6 +351,11 @@ class Step(NamedTuple):
 def select(state: State, index: Any) -> State:
     """Rows of a state, by any index that tensors take."""
     return {name: part[index] for name, part in state.items()}
+
+
+def put(state: State, at: Tensor, new: State) -> State:
+    """A state whose rows at given positions are those of another one."""
+    return {name: part.index_put((at,), new[name]) for name, part in state.items()}
 
 
 def join(states: list[State]) -> State:
@@ -410,12 +411,15 @@ class SequenceModel(nn.Module, ABC):
     2.5
     """
 
+    single: Any = None
+    """Runs one series at a time, of models that are faster so; else None."""
+
     def __init__(self) -> None:
         super().__init__()
         self.gain: nn.Module | None = None
         self.history: Memory | None = None
 
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert the weights, as of any module, and the memories along with them."""
         super()._apply(fn, recurse)
         for name, part in vars(self).items():
@@ -425,15 +429,15 @@ class SequenceModel(nn.Module, ABC):
         return self
 
     @abstractmethod
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """State before the first observations of series, whose first rows are given."""
 
     @abstractmethod
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+    def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps (n,) without observations."""
 
     @abstractmethod
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after the observations at `rows`; `data.mask` says which channels were observed."""
 
     @abstractmethod
@@ -441,7 +445,7 @@ class SequenceModel(nn.Module, ABC):
         """Prediction of an observation made in this state."""
 
     @abstractmethod
-    def features(self, state: State) -> dict[str, torch.Tensor]:
+    def features(self, state: State) -> dict[str, Tensor]:
         """Features by block: (n, D, size) if it has a part per channel, else (n, size)."""
 
     @property
@@ -449,12 +453,7 @@ class SequenceModel(nn.Module, ABC):
         """Whether observations are taken as noisy."""
         return self.gain is not None
 
-    @property
-    def single(self) -> Any:
-        """Runs one series at a time, of models that are faster so; else None."""
-        return None
-
-    def share(self, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
+    def share(self, data: Packed, rows: Tensor) -> Tensor | None:
         """Share (n, D) of its innovation by which an observation moves the signal; None is 1."""
         if self.gain is None:
             return None
@@ -467,11 +466,11 @@ class SequenceModel(nn.Module, ABC):
             return data
         return replace(data, posterior=self.gain.follow(data)[0])
 
-    def steer(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def steer(self, state: State, data: Packed, rows: Tensor) -> State:
         """State under the inputs from some rows on, whatever is observed there."""
         return state if data.inputs is None else self.observe(state, data.unseen, rows)
 
-    def update_loss(self, state: State, data: Packed, rows: torch.Tensor) -> torch.Tensor | None:
+    def update_loss(self, state: State, data: Packed, rows: Tensor) -> Tensor | None:
         """Loss (n, D) of each observed value in the states after the observations at `rows`.
 
         Training adds its mean to that of the forecasts. None is no such loss.
@@ -492,7 +491,7 @@ class SequenceModel(nn.Module, ABC):
         rows = [torch.arange(part.start, part.stop, device=data.x.device) for part in block]
         yield from self.run_from(self.initial(data, rows[0]), data, rows)
 
-    def run_from(self, before: State, data: Packed, rows: list[torch.Tensor]) -> Iterator[Step]:
+    def run_from(self, before: State, data: Packed, rows: list[Tensor]) -> Iterator[Step]:
         """Run over segments of series, from the states just before their first rows.
 
         Parameters
@@ -517,7 +516,7 @@ class SequenceModel(nn.Module, ABC):
         for block in data.blocks():
             yield from self.run_block(data, block)
 
-    def predictions(self, data: Packed) -> torch.Tensor:
+    def predictions(self, data: Packed) -> Tensor:
         """Predictions (P, D) just before each observation."""
         result = torch.empty_like(data.x)
         for step in self.run(data):
@@ -534,7 +533,7 @@ class SequenceModel(nn.Module, ABC):
                 states.append(select(step.state, ended))
         return select(join(states), torch.cat(series).argsort())
 
-    def look_ahead(self, state: State, since: torch.Tensor, elapsed: torch.Tensor) -> Prediction:
+    def look_ahead(self, state: State, since: Tensor, elapsed: Tensor) -> Prediction:
         """Predictions at times (n, Q) after states, if nothing is observed meanwhile.
 
         No answer depends on the other times asked for. `elapsed` (n,) is that of the states.
@@ -546,8 +545,8 @@ class SequenceModel(nn.Module, ABC):
         return Prediction(*(x if x is None else x.unflatten(0, (-1, n_times)) for x in found))
 
     def look_ahead_under(
-        self, course: Packed, state: State, since: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+        self, course: Packed, state: State, since: Tensor, elapsed: Tensor
+    ) -> Tensor:
         """Means (n, Q, D) as of `look_ahead`, under the inputs of a `course`.
 
         The course has a series for each state, in their order, with the row of the state and the
@@ -579,10 +578,10 @@ class SequenceModel(nn.Module, ABC):
     def between(
         self,
         state: State,
-        row: torch.Tensor,
-        since: torch.Tensor,
-        gap: torch.Tensor,
-        elapsed: torch.Tensor,
+        row: Tensor,
+        since: Tensor,
+        gap: Tensor,
+        elapsed: Tensor,
     ) -> Prediction:
         """Predictions between states and the next observations of their series.
 
@@ -599,24 +598,42 @@ class SequenceModel(nn.Module, ABC):
         elapsed : float64 Tensor of shape (n,)
             Time since the first observation of the series, at the states.
         """
-        later = (since > 0).nonzero()[:, 0]
-        ahead = select(state, row)
-        if len(later):
-            moved = self.flow(
-                select(ahead, later), since[later], elapsed[row[later]] + since[later]
-            )
-            ahead = {name: part.index_put((later,), moved[name]) for name, part in ahead.items()}
-        return self.predict(ahead)
+        state = select(state, row)
+        return self.predict(self.flow_where(since > 0, state, since, elapsed[row] + since))
+
+    def flow_where(self, moves: Tensor, state: State, gap: Tensor, elapsed: Tensor) -> State:
+        """State after gaps (n,) of those rows that a mask (n,) marks; the others stay."""
+        at = moves.nonzero()[:, 0]
+        if 0 < len(at) < len(moves):
+            return put(state, at, self.flow(select(state, at), gap[at], elapsed[at]))
+        return self.flow(state, gap, elapsed) if len(at) else state
+
+    def arrive(self, state: State, data: Packed, rows: Tensor) -> tuple[State, Tensor]:
+        """States just before the next observations of the series that have one, and their rows.
+
+        Inputs that change on the way act. The states are those after `rows` (n,).
+        """
+        rows = data.next[rows]
+        if not (exists := rows >= 0).all():
+            state, rows = select(state, exists), rows[exists]
+        if len(rows):
+            state = self.flow(state, data.gap[rows], data.elapsed[rows])
+        while data.knot is not None and len(on := data.knot[rows].nonzero()[:, 0]):
+            moved = self.steer(select(state, on), data, rows[on])
+            following = data.next[rows[on]]  # an observation always follows
+            moved = self.flow(moved, data.gap[following], data.elapsed[following])
+            state, rows = put(state, on, moved), rows.index_put((on,), following)
+        return state, rows
 
 
 def driven_update(
     cell: nn.Module,
-    seen: torch.Tensor,
-    w: torch.Tensor,
+    seen: Tensor,
+    w: Tensor,
     data: Packed,
-    rows: torch.Tensor,
+    rows: Tensor,
     n_state: int,
-) -> torch.Tensor:
+) -> Tensor:
     """Learned states `w` (n, H), as a cell leaves them, before the inputs from some rows on.
 
     The cell reads what was `seen` (n, F) and impulses, and moves the states of rows with an

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.memory.base import SHORTEST_GAP
 from skpolyode.models.contract import Packed
@@ -25,9 +25,9 @@ _LEAST_NOISE = 1e-4  # standard deviations of a channel
 class Passed(NamedTuple):
     """Forecasts of n observations that do not know the ones before them."""
 
-    row: torch.Tensor  # int64 (n,): rows that are passed by
-    following: torch.Tensor  # int64 (n,): rows that are forecast
-    prediction: torch.Tensor  # (n, D)
+    row: Tensor  # int64 (n,): rows that are passed by
+    following: Tensor  # int64 (n,): rows that are forecast
+    prediction: Tensor  # (n, D)
 
 
 @register_module
@@ -117,11 +117,11 @@ class Gain(nn.Module):
 
     def forward(
         self,
-        gap: torch.Tensor,
-        seen: torch.Tensor,
-        error: torch.Tensor | None = None,
-        posterior: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        gap: Tensor,
+        seen: Tensor,
+        error: Tensor | None = None,
+        posterior: Tensor | None = None,
+    ) -> Tensor:
         """Gains (n, D) of observations, `gap` (n, D) after the previous ones of their channels.
 
         `error` and `posterior` (n, D) are those of :class:`~skpolyode.models.contract.Packed`.
@@ -133,23 +133,23 @@ class Gain(nn.Module):
         return torch.sigmoid(odds).to(self.known.dtype)
 
     @property
-    def unseen(self) -> torch.Tensor:
+    def unseen(self) -> Tensor:
         """Logarithms (D,) of v before the first observations of channels."""
         return self.spread.log() - 2 * self.noise.log()
 
     @property
-    def level(self) -> torch.Tensor:
+    def level(self) -> Tensor:
         """Standard deviation (D,) of the noise of observations whose error is not known."""
         each = self.known_errors == "each"
         return self.noise * (self.unknown.detach() / 2).exp() if each else self.noise
 
-    def _forecast(self, gap: torch.Tensor, posterior: torch.Tensor | None) -> torch.Tensor:
+    def _forecast(self, gap: Tensor, posterior: Tensor | None) -> Tensor:
         """Logarithms (n, D) of the variances v of forecasts."""
         added = self.added + gap.clamp(min=SHORTEST_GAP).log()
         grown = torch.logaddexp(self.known.expand_as(added).to(added.dtype), added)
         return grown if posterior is None else torch.logaddexp(grown, posterior.log())
 
-    def log_noise(self, error: torch.Tensor) -> torch.Tensor:
+    def log_noise(self, error: Tensor) -> Tensor:
         """Logarithms (n, D) of the noise r of observations, from their errors (n, D).
 
         They are in units of the noise, which a gain that was learned without errors has measured.
@@ -159,15 +159,13 @@ class Gain(nn.Module):
         log_error = error.float().to(self.noise.dtype).log() - self.noise.log()
         return torch.where(~error.isnan() & (self.noise > 0), 2 * log_error, unknown)
 
-    def carried(
-        self, gap: torch.Tensor, posterior: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def carried(self, gap: Tensor, posterior: Tensor) -> tuple[Tensor, Tensor]:
         """Variances v (n, D) of forecasts, and the share of them from the observation before."""
         ahead = self._forecast(gap, posterior).exp()
         return ahead, posterior / ahead
 
     @torch.no_grad()
-    def follow(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
+    def follow(self, data: Packed) -> tuple[Tensor, Tensor]:
         """Posterior variances before each row (P, D) and after the last one (n_series, D).
 
         In units of v.
@@ -185,13 +183,13 @@ class Gain(nn.Module):
         return posterior, end
 
     def posterior_after(
-        self, gap: torch.Tensor, seen: torch.Tensor, error: torch.Tensor, posterior: torch.Tensor
-    ) -> torch.Tensor:
+        self, gap: Tensor, seen: Tensor, error: Tensor, posterior: Tensor
+    ) -> Tensor:
         """Posterior variance (n, D) after observations: K r, Kalman's ``(1 - K) v``."""
         return self(gap, seen, error, posterior) * self.log_noise(error).exp()
 
     @torch.no_grad()
-    def variances(self, data: Packed) -> tuple[torch.Tensor, torch.Tensor]:
+    def variances(self, data: Packed) -> tuple[Tensor, Tensor]:
         """Variances (P, D) of the noise of observations, and of the signal after them.
 
         In squared standard deviations of the channels; for a gain that uses known errors.
@@ -205,9 +203,9 @@ class Gain(nn.Module):
     def estimate(
         self,
         data: Packed,
-        predictions: torch.Tensor,
+        predictions: Tensor,
         passed: Passed | None,
-        judged: torch.Tensor,
+        judged: Tensor,
     ) -> None:
         """Set noise, p, q, `start` and `spread` from the `predictions` (P, D) before rows.
 
@@ -251,7 +249,7 @@ class Gain(nn.Module):
             p, q = _not_negative(terms, excess, precision[chosen, j])
             self.known[j], self.added[j] = math.log(p), math.log(q)
 
-    def _measure_start(self, data: Packed, predictions: torch.Tensor) -> None:
+    def _measure_start(self, data: Packed, predictions: Tensor) -> None:
         """Set `start` and `spread` by a step of scoring; with few series they stay as they are."""
         first, missed = data.mask & ~data.seen, (data.x - predictions).double()
         noise = self.noise.double().square().expand_as(missed)
@@ -265,7 +263,7 @@ class Gain(nn.Module):
         self.start.add_(torch.where(enough, shift, 0.0))
         self.spread.copy_(torch.where(enough, spread.clamp(min=_LEAST), self.spread))
 
-    def _measure_noise(self, data: Packed, predictions: torch.Tensor, passed: Passed) -> None:
+    def _measure_noise(self, data: Packed, predictions: Tensor, passed: Passed) -> None:
         """Set `noise` from the errors of two forecasts with the same origin.
 
         One has the error e at an observation, the other the error e' at the next observation,
@@ -297,7 +295,7 @@ class Gain(nn.Module):
         self.noise.copy_(variance.clamp(min=0.0).sqrt())
 
     @torch.no_grad()
-    def after(self, data: Packed, predictions: torch.Tensor) -> torch.Tensor:
+    def after(self, data: Packed, predictions: Tensor) -> Tensor:
         """Variance (D,) of the signal around the state after observations.
 
         That is ``K**2 R + (1 - K)**2 P``, whatever the gain K, with the variances R of the noise
@@ -309,9 +307,7 @@ class Gain(nn.Module):
         return counted_mean(left, data.mask).clamp(min=0.0)
 
 
-def _not_negative(
-    terms: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
-) -> tuple[float, float]:
+def _not_negative(terms: Tensor, y: Tensor, weight: Tensor) -> tuple[float, float]:
     """Positive p and q of the weighted least squares of y (n,) by two terms (n, 2)."""
     square, product = terms.T @ (weight[:, None] * terms), terms.T @ (weight * y)
     p, q = (torch.linalg.pinv(square, hermitian=True) @ product).tolist()  # gaps may be equal
@@ -322,8 +318,6 @@ def _not_negative(
     return max(p, _LEAST), max(q, _LEAST)
 
 
-def counted_mean(
-    x: torch.Tensor, counted: torch.Tensor, dim: tuple[int, ...] = (0,)
-) -> torch.Tensor:
+def counted_mean(x: Tensor, counted: Tensor, dim: tuple[int, ...] = (0,)) -> Tensor:
     """Mean (D,) of the counted entries of each channel; zero if there are none."""
     return torch.where(counted, x, 0.0).sum(dim=dim) / counted.sum(dim=dim).clamp(min=1)

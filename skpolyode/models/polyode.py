@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from skpolyode.cubic import CubicPath, evaluate_path
@@ -162,12 +162,12 @@ class PolyODE(SequenceModel):
         """Coordinates of a state z that are the signals."""
         return slice(0, self.parts[0], 1 + self.memory.n_coefficients)
 
-    def split(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def split(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Channels (n, D, 1 + N) of states z, and the rest: the learned part, and inputs."""
         channels, rest = z.split((self.parts[0], sum(self.parts[1:])), dim=1)
         return channels.unflatten(1, (-1, 1 + self.memory.n_coefficients)), rest
 
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """State before the first observations: the default one, moved by static covariates."""
         if self.start is None:
             z = data.x.new_zeros(len(rows), self.size)
@@ -180,14 +180,15 @@ class PolyODE(SequenceModel):
         }
         return {"z": z} | constant
 
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+    def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps; a state without memory, which training uses, has none after them."""
         if "c" not in state:
-            return {"z": self._integrate(state["z"], gap, None)[0]}
+            gap = gap.clamp(max=self.max_gap)
+            return {"z": integrate(self.field, state["z"], gap, **self._steps)[0]}
         z, path = self.trace(state["z"], gap)
         return {"z": z} | self.remember(state, path, z[:, self.signals], gap, elapsed)
 
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after the observations of some rows: bridge, then reset."""
         z, memories = state["z"], self.memories
         moved = {
@@ -196,7 +197,7 @@ class PolyODE(SequenceModel):
         }
         return {"z": self.reset(z, moved["c"], data, rows)} | moved
 
-    def steer(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def steer(self, state: State, data: Packed, rows: Tensor) -> State:
         """State under the inputs from some rows on; signals and memories stay."""
         if data.inputs is None:
             return state
@@ -207,7 +208,7 @@ class PolyODE(SequenceModel):
         """The signal."""
         return Prediction(state["z"][:, self.signals])
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
+    def features(self, state: State) -> dict[str, Tensor]:
         """Coefficients (n, D, M), signal and recent past (n, D, 1 + N) as after a reset, w (n, H).
 
         All channels of that state are as after a reset: the hidden copy of a channel that was not
@@ -224,7 +225,7 @@ class PolyODE(SequenceModel):
         return {"coefficients": state["history"], "hidden": share * hidden} | learned
 
     def run_block(
-        self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None = None
+        self, data: Packed, block: list[slice], starts: tuple[Tensor, State] | None = None
     ) -> Iterator[Step]:
         """Run over series, none of which waits for another; few in numpy, if that is faster.
 
@@ -238,7 +239,7 @@ class PolyODE(SequenceModel):
         return single.run(self.initial(data, rows), data, rows.tolist())
 
     def _scan(
-        self, data: Packed, block: list[slice], starts: tuple[torch.Tensor, State] | None
+        self, data: Packed, block: list[slice], starts: tuple[Tensor, State] | None
     ) -> Iterator[Step]:
         """Run over series, none of which waits for the longest gap; steps hold rows of any place.
 
@@ -285,11 +286,11 @@ class PolyODE(SequenceModel):
             end = steps.end(flat, start, run.step.to(flat.dtype)[:, None])
             run = run._replace(z=end, taken=run.taken + 1)
 
-    def _take_in(self, before: State, data: Packed, rows: torch.Tensor) -> Step:
+    def _take_in(self, before: State, data: Packed, rows: Tensor) -> Step:
         return Step(rows, before, self.predict(before), self.observe(before, data, rows))
 
     def _depart(
-        self, step: Step, data: Packed, place: torch.Tensor, ends: torch.Tensor | None = None
+        self, step: Step, data: Packed, place: Tensor, ends: Tensor | None = None
     ) -> _Running:
         """Set out from the observations of a step that are not last in their series, or at `ends`.
 
@@ -318,10 +319,10 @@ class PolyODE(SequenceModel):
     def between(
         self,
         state: State,
-        row: torch.Tensor,
-        since: torch.Tensor,
-        gap: torch.Tensor,
-        elapsed: torch.Tensor,
+        row: Tensor,
+        since: Tensor,
+        gap: Tensor,
+        elapsed: Tensor,
     ) -> Prediction:
         """Signals before the next observations, read from the paths that memory follows."""
         furthest = since.new_zeros(len(gap)).scatter_reduce(0, row, since, "amax")
@@ -333,29 +334,23 @@ class PolyODE(SequenceModel):
         return Prediction(evaluate_path(path, torch.minimum(since, reach[row]), row))
 
     def look_ahead_under(
-        self, course: Packed, state: State, since: torch.Tensor, elapsed: torch.Tensor
-    ) -> torch.Tensor:
+        self, course: Packed, state: State, since: Tensor, elapsed: Tensor
+    ) -> Tensor:
         """As for any model, without the memories, which no forecast reads."""
         return super().look_ahead_under(course, {"z": state["z"]}, since, elapsed)
 
-    def trace(self, z: torch.Tensor, gap: torch.Tensor) -> tuple[torch.Tensor, CubicPath]:
+    def trace(self, z: Tensor, gap: Tensor) -> tuple[Tensor, CubicPath]:
         """States z after gaps (n,), and the path of the signals (up to `max_gap`)."""
-        return self._integrate(z, gap, self.signals)
+        gap = gap.clamp(max=self.max_gap)
+        return integrate(self.field, z, gap, **self._steps, recorded=self.signals)
 
-    def visit(self, z: torch.Tensor, row: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
+    def visit(self, z: Tensor, row: Tensor, gap: Tensor) -> Tensor:
         """Signals (Q, D) after gaps (Q,) that follow one another from states z.
 
         See :func:`~skpolyode.dynamics.rollout`: `row` (Q,) is the state that each belongs to.
         """
         gap = gap.clamp(max=self.max_gap)
         return rollout(self.field, z, row, gap, **self._steps, recorded=self.signals)
-
-    def _integrate(
-        self, z: torch.Tensor, gap: torch.Tensor, recorded: slice | None
-    ) -> tuple[torch.Tensor, Any]:
-        """States after gaps, and the path of the coordinates `recorded`, None of none."""
-        gap = gap.clamp(max=self.max_gap)
-        return integrate(self.field, z, gap, **self._steps, recorded=recorded)
 
     @property
     def _steps(self) -> dict[str, Any]:
@@ -365,9 +360,9 @@ class PolyODE(SequenceModel):
         self,
         state: State,
         path: CubicPath,
-        end: torch.Tensor,
-        gap: torch.Tensor,
-        elapsed: torch.Tensor,
+        end: Tensor,
+        gap: Tensor,
+        elapsed: Tensor,
     ) -> State:
         """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`.
 
@@ -385,22 +380,18 @@ class PolyODE(SequenceModel):
                 moved[name] = torch.where(early[:, None, None], constant, moved[name])
         return moved
 
-    def corrected(
-        self, memory: Memory, signal: torch.Tensor, data: Packed, rows: torch.Tensor
-    ) -> torch.Tensor:
+    def corrected(self, memory: Memory, signal: Tensor, data: Packed, rows: Tensor) -> Tensor:
         """Coefficients that observations add to a memory which followed `signal` (n, D)."""
         known = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
         return memory.take_in(self.rise(signal, data, rows), *known)
 
-    def rise(self, signal: torch.Tensor, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+    def rise(self, signal: Tensor, data: Packed, rows: Tensor) -> Tensor:
         """By how much (n, D) observations move a signal (n, D); 0 where there is none."""
         rise = torch.where(data.mask[rows], data.x[rows] - signal, 0.0)
         share = self.share(data, rows)
         return rise if share is None else share * rise
 
-    def reset(
-        self, z: torch.Tensor, c: torch.Tensor, data: Packed, rows: torch.Tensor
-    ) -> torch.Tensor:
+    def reset(self, z: Tensor, c: Tensor, data: Packed, rows: Tensor) -> Tensor:
         """State after observations, from the state before and the memory after them."""
         x, mask = data.x[rows], data.mask[rows]
         channels, rest = self.split(z)
@@ -424,15 +415,15 @@ class PolyODE(SequenceModel):
 class _Running(NamedTuple):
     """Series that are being integrated up to their next observation."""
 
-    place: torch.Tensor  # int64 (B,): where their paths are written
-    target: torch.Tensor  # int64 (B,): row of that observation
-    z: torch.Tensor  # (B, D, 1 + N): state after the steps taken
+    place: Tensor  # int64 (B,): where their paths are written
+    target: Tensor  # int64 (B,): row of that observation
+    z: Tensor  # (B, D, 1 + N): state after the steps taken
     memories: State  # parts (B, D, N or M): memories at the last observation
-    taken: torch.Tensor  # int64 (B,)
-    n_steps: torch.Tensor  # int64 (B,): steps of the interval
-    step: torch.Tensor  # float64 (B,): their length
+    taken: Tensor  # int64 (B,)
+    n_steps: Tensor  # int64 (B,): steps of the interval
+    step: Tensor  # float64 (B,): their length
 
-    def select(self, index: torch.Tensor) -> _Running:
+    def select(self, index: Tensor) -> _Running:
         """Some of them; `index_select` takes half of the time of brackets."""
         memories = {name: part.index_select(0, index) for name, part in self.memories.items()}
         columns = (x if x is self.memories else x.index_select(0, index) for x in self)
@@ -448,8 +439,8 @@ class _Running(NamedTuple):
 class _Paths(NamedTuple):
     """Paths of the intervals as they are integrated: one place for each series of a block."""
 
-    values: torch.Tensor  # (B, K + 1, D): the signal at the ends of the steps
-    slopes: torch.Tensor  # (B, K + 1, D): its derivative there
+    values: Tensor  # (B, K + 1, D): the signal at the ends of the steps
+    slopes: Tensor  # (B, K + 1, D): its derivative there
 
     def record(self, steps: NetworkSteps, run: _Running) -> Begun:
         """Write down the signal and its derivative after the steps taken; begin the next."""
@@ -474,9 +465,4 @@ def _from_file(state: dict[str, Any]) -> PolyODE:
     return model.float()
 
 
-register(
-    PolyODE,
-    lambda model: model.arguments,
-    _from_file,
-    place=lambda model, device: model if device is None else model.to(device),
-)
+register(PolyODE, lambda model: model.arguments, _from_file)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from scipy.special import expit
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.cubic import hermite_derivatives
 from skpolyode.dynamics import Stepper, WalledMLP
@@ -279,7 +279,7 @@ class SinglePolyODE:
         return new + expit(update + update_w) * (w - new)
 
 
-def _arrays(*parameters: torch.Tensor) -> tuple[np.ndarray, ...]:
+def _arrays(*parameters: Tensor) -> tuple[np.ndarray, ...]:
     return tuple(parameter.detach().numpy() for parameter in parameters)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.dynamics.field import drawn
 from skpolyode.saving.modules import register_module
@@ -25,14 +25,14 @@ LEAST = 1e-12  # variance of a channel that is always forecast exactly
 class Gap:
     """n times, each between two observations of every channel; variances are NaN if not known."""
 
-    since: torch.Tensor  # float64 (n, D): time since the first observation
-    length: torch.Tensor  # float64 (n, D): time between the two
-    innovation: torch.Tensor  # (n, D): the second observation less its forecast
-    unsettled: torch.Tensor  # (n, D, 2): share of smoothing that each lacks; 1 if none follows
-    floor: torch.Tensor  # (n, D): variance of the signal after the first observation
-    first: torch.Tensor  # (n, D): variance of the path at the first observation
-    second: torch.Tensor  # (n, D): variance of the path at the second observation
-    noise: torch.Tensor  # (n, D): variance of the noise of the second observation
+    since: Tensor  # float64 (n, D): time since the first observation
+    length: Tensor  # float64 (n, D): time between the two
+    innovation: Tensor  # (n, D): the second observation less its forecast
+    unsettled: Tensor  # (n, D, 2): share of smoothing that each lacks; 1 if none follows
+    floor: Tensor  # (n, D): variance of the signal after the first observation
+    first: Tensor  # (n, D): variance of the path at the first observation
+    second: Tensor  # (n, D): variance of the path at the second observation
+    noise: Tensor  # (n, D): variance of the noise of the second observation
 
 
 @register_module
@@ -71,7 +71,7 @@ class VarianceHead(nn.Module):
         for name in ("noise", "floor", "smoothed"):
             self.register_buffer(name, torch.zeros(widths[-1] // N_TERMS, dtype=torch.float32))
 
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
+    def forward(self, z: Tensor) -> Tensor:
         """Terms (n, N_TERMS, D) of states after observations, `z` (n, M)."""
         out = z.clamp(-_BOX, _BOX)
         *inner, last = self.layers
@@ -79,9 +79,7 @@ class VarianceHead(nn.Module):
             out = nn.functional.silu(layer(out))
         return last(out).unflatten(1, (N_TERMS, -1))
 
-    def ahead(
-        self, terms: torch.Tensor, lead: torch.Tensor, floor: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def ahead(self, terms: Tensor, lead: Tensor, floor: Tensor | None = None) -> Tensor:
         """Variances (n, D) of forecasts, `lead` (n, D) after the channels were last observed.
 
         `floor` (n, D) is NaN where the errors of observations are not known; None if none is.
@@ -93,7 +91,7 @@ class VarianceHead(nn.Module):
         grown = -torch.expm1(-passed) * torch.exp(most.clamp(-30.0, 6.0))
         return floor + torch.where(lead > 0, grown, 0.0)
 
-    def between(self, terms: torch.Tensor, gap: Gap) -> torch.Tensor:
+    def between(self, terms: Tensor, gap: Gap) -> Tensor:
         """Variances (n, D) of the path between two observations of each channel."""
         floor, noise = fill_nan(gap.floor, self.floor), fill_nan(gap.noise, self.noise)
         typical, missed, rise, fall = terms.unbind(1)[3:]
@@ -113,6 +111,6 @@ class VarianceHead(nn.Module):
         return at_ends + (end - floor) * size * shape
 
 
-def fill_nan(values: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+def fill_nan(values: Tensor, others: Tensor) -> Tensor:
     """`values`, and `others` where they are NaN."""
     return torch.where(values.isnan(), others, values)

@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import json
 import os
+import pickle
 import stat
 import sys
 import time
@@ -20,12 +21,13 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from skpolyode.saving import frames, modules  # noqa: F401 (register classes of pandas and torch)
+from skpolyode.saving import modules  # noqa: F401 (registers classes of torch)
 from skpolyode.saving.codec import (
     ArrayError,
     Decoder,
@@ -39,7 +41,7 @@ from skpolyode.saving.codec import (
 SCHEMA = 1
 """Version of the format. Readers understand all versions up to this one."""
 
-_KEY = "skpolyode"
+_PACKAGE = __name__.partition(".")[0]
 _LEFT = 3600.0  # seconds since the last write, after which a partial file is abandoned
 
 
@@ -65,7 +67,7 @@ def write_file(
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     about = f"{SCHEMA} {version}"
     head = f"{about} {_digest(about, text, arrays)}"
-    replace_file(path, to_bytes(arrays, metadata={_KEY: f"{head}\n{text}"}))
+    replace_file(path, to_bytes(arrays, metadata={_PACKAGE: f"{head}\n{text}"}))
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
@@ -113,7 +115,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Any, str, dict[str, np.ndar
         raise FileNotFoundError(f"no file {str(target)!r}: pass the path that was given to `save`.")
     try:
         with safe_open(target, framework="numpy") as file:
-            text = (file.metadata() or {}).get(_KEY)
+            text = (file.metadata() or {}).get(_PACKAGE)
             names = [] if text is None else file.keys()
             arrays = {name: file.get_tensor(name) for name in names}
     # For number types that numpy lacks, the error depends on the version of safetensors.
@@ -159,8 +161,6 @@ def _digest(about: str, text: str, arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-_PACKAGE = __name__.partition(".")[0]
-_SUFFIX = ".safetensors"
 _OTHERS = (".pkl", ".pickle", ".joblib", ".pt", ".pth")  # readers of these expect a pickle
 
 
@@ -249,9 +249,10 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
         If the value, or something inside it, is of a type that files cannot hold.
     """
     if (suffix := Path(path).suffix.lower()) in _OTHERS:
+        name = str(Path(path).with_suffix(".safetensors"))
         raise ValueError(
             f"save writes a safetensors file, and {str(path)!r} has the name of another kind: call "
-            f"it {str(Path(path).with_suffix(_SUFFIX))!r}, or write {suffix} with joblib.dump."
+            f"it {name!r}, or write {suffix} with joblib.dump."
         )
     encoder = Encoder()
     content = encoder.encode(value, type(value).__name__)
@@ -327,3 +328,44 @@ def _place_estimator(estimator: Any, device: str | None) -> Any:
 def _version() -> str:
     # Not imported: the root of the package, which imports all layers, is above this one.
     return sys.modules[_PACKAGE].__version__
+
+
+class SafeFiles:
+    """Mixin, to be listed before a base of sktime, whose files hold pickles."""
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Save everything in one file without any code.
+
+        Parameters
+        ----------
+        path : str, PathLike or None, default=None
+            Name of the safetensors file, such as "model.safetensors"; an existing file is replaced.
+            A name without an ending, such as "model", also writes "model.zip", which only names the
+            class: with it `sktime.base.load("model")` finds the file. None: a pickle in memory, for
+            `sktime.base.load`.
+
+        Returns
+        -------
+        None, or what sktime returns
+
+        Raises
+        ------
+        TypeError
+            If a parameter or an attribute is of a type that files cannot hold.
+
+        See Also
+        --------
+        skpolyode.load : Load the file.
+        """
+        if path is None:
+            return super().save()
+        save(self, path)
+        if not Path(path).suffix:
+            with ZipFile(f"{os.fspath(path)}.zip", "w") as archive:
+                archive.writestr("_metadata", pickle.dumps(type(self)))
+        return None
+
+    @classmethod
+    def load_from_path(cls, serial: str | os.PathLike[str]) -> Any:
+        """Load the file beside the archive that names the class, for `sktime.base.load`."""
+        return load(Path(serial).with_suffix(""))

@@ -1,10 +1,9 @@
-"""Neural siblings of PolyODE, each in one file with its transformer, and PastDecoder."""
+"""Neural siblings of PolyODE, each beside its transformer, and PastDecoder."""
 
-from skpolyode.siblings.gru_ode_bayes import GRUODEBayes, GRUODEBayesTransformer
+from skpolyode.siblings.cells import ODERNN, GRUODEBayes, GRUODEBayesTransformer, ODERNNTransformer
 from skpolyode.siblings.hippo_rnn import HiPPORNN, HiPPORNNTransformer
 from skpolyode.siblings.lin_ode_net import LinODENet, LinODENetTransformer
 from skpolyode.siblings.neural_rde import NeuralRDE, NeuralRDETransformer
-from skpolyode.siblings.ode_rnn import ODERNN, ODERNNTransformer
 from skpolyode.siblings.past_decoder import DecodedEmbedder, PastDecoder
 from skpolyode.siblings.s4 import S4, S4Transformer
 

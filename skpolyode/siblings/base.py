@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from skpolyode.dynamics import STEPPERS, integrate
 from skpolyode.dynamics.field import drawn
-from skpolyode.models.contract import InputSizes, Packed, SequenceModel, Sizes, State
+from skpolyode.models.contract import Packed, SequenceModel, Sizes, State
 from skpolyode.transformers.base import COUNT_OR_AUTO
 from skpolyode.transformers.neural import NeuralTransformer
 
@@ -20,7 +18,7 @@ LONGEST = 1e9
 """Units of time after which nothing changes any more, so that times may be infinite."""
 
 
-def draw_normal(tensor: torch.Tensor, scale: float, generator: torch.Generator | None) -> None:
+def draw_normal(tensor: Tensor, scale: float, generator: torch.Generator | None) -> None:
     """Fill a tensor with normal random numbers of standard deviation `scale`.
 
     Nothing is drawn on the device "meta", where a model is made when it is loaded: torch would
@@ -55,7 +53,7 @@ class Start(nn.Module):
         weight = torch.zeros(size, n_static, dtype=torch.float32)
         self.weight = nn.Parameter(weight) if n_static else None
 
-    def forward(self, data: Packed, rows: torch.Tensor) -> torch.Tensor:
+    def forward(self, data: Packed, rows: Tensor) -> Tensor:
         """States (n, size) of series, given by their first rows."""
         if self.weight is None:
             return self.bias.expand(len(rows), -1)
@@ -88,7 +86,7 @@ class AgeHead(nn.Module):
         self.inner = drawn(nn.Linear, n_inputs, width, generator=generator)
         self.outer = drawn(nn.Linear, width, 5 * n_channels, generator=generator)
 
-    def forward(self, x: torch.Tensor, since: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, since: Tensor) -> Tensor:
         """Values (n, D), from inputs (n, `n_inputs`) and times (n, 1)."""
         hidden = nn.functional.silu(self.inner(x))
         coefficients = self.outer(hidden).unflatten(1, (-1, 5))  # (n, D, 5)
@@ -98,13 +96,13 @@ class AgeHead(nn.Module):
         return (coefficients * powers[:, None]).sum(dim=2)
 
 
-def observed_inputs(data: Packed, rows: torch.Tensor) -> torch.Tensor:
+def observed_inputs(data: Packed, rows: Tensor) -> Tensor:
     """Observed values, mask and static covariates (n, 2 D + S): the input of plain cells."""
     x = data.x[rows]
     return torch.cat([x, data.mask[rows].to(x.dtype), data.static[rows]], dim=1)
 
 
-def where_observed(mask: torch.Tensor, new: State, old: State) -> State:
+def where_observed(mask: Tensor, new: State, old: State) -> State:
     """Parts of `new` in the rows with an observation in `mask` (n, D), else those of `old`."""
     rows = mask.any(dim=1)
     if rows.all():
@@ -140,37 +138,6 @@ class SiblingModel(SequenceModel):
         """Make the layers, with weights drawn from the generator."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class DrivenCell(SiblingModel):
-    """Base of cells whose state follows a vector field between observations.
-
-    The subclass defines the `field`. The state has the part `h` (n, H), followed by inputs.
-    """
-
-    step_size: float = 0.5
-    max_gap: float = 64.0
-    stepper: str = "midpoint"
-    inputs: Sequence[int] = (0, 0, 0)
-
-    def __post_init__(self, generator: torch.Generator | None) -> None:
-        self.inputs = InputSizes(*self.inputs)
-        super().__post_init__(generator)
-
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
-        """Learned state before the first observations, which depends on static covariates."""
-        return {"h": nn.functional.pad(self.start(data, rows), (0, self.inputs.n_state))}
-
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
-        """State after gaps."""
-        gap, stepper = gap.clamp(max=self.max_gap), STEPPERS[self.stepper]
-        h, _ = integrate(self.field, state["h"], gap, step_size=self.step_size, stepper=stepper)
-        return {"h": h}
-
-    def features(self, state: State) -> dict[str, torch.Tensor]:
-        """The state, without inputs."""
-        return {"h": state["h"][:, : self.hidden_size]}
-
-
 class SiblingTransformer(NeuralTransformer):
     """Base of transformers: a subclass defines its model and the options of the model.
 
@@ -192,9 +159,9 @@ class SiblingTransformer(NeuralTransformer):
         super().__init__(**training)
 
     def _new_model(self, sizes: Sizes, generator: torch.Generator) -> SiblingModel:
-        options = self._model_options(sizes)
-        return self.model(*sizes.of_model(self.hidden_size), **options, generator=generator)
+        shape = sizes.n_channels, sizes.n_static, sizes.of_state(self.hidden_size)
+        return self.model(*shape, **self._model_options(sizes), generator=generator)
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
         """Arguments of the model's constructor, besides the sizes and the generator."""
-        raise NotImplementedError
+        return {"inputs": sizes.inputs} if self.uses_inputs else {}

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import StrOptions
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.dynamics.field import drawn
 from skpolyode.memory import MEMORIES, PATH_MEASURES, Memory
@@ -87,20 +87,20 @@ class HiPPORNN(SiblingModel):
         self.write = drawn(nn.Linear, size, self.n_signals, generator=generator)
         self.head = AgeHead(size, self.head_size, self.n_channels, generator)
 
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
         u = data.x.new_zeros(len(rows), self.n_signals)
         never = data.x.new_zeros(len(rows), 1)
         h, c = torch.tanh(self.start(data, rows)), self.memory.constant(u)
         return {"h": h, "u": u, "c": c, "since": never, "elapsed": never}
 
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+    def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps: the memory follows the held signals."""
         since = state["since"] + gap[:, None].to(state["since"].dtype)
         c = self.memory.hold(state["c"], state["u"], gap, elapsed)
         return state | {"c": c, "since": since, "elapsed": elapsed[:, None].to(since.dtype)}
 
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after observations; unchanged where nothing was observed."""
         now, age = observed_inputs(data, rows), torch.log1p(state["since"])
         h = self.cell(torch.cat([now, age, state["c"].flatten(1)], dim=1), state["h"])
@@ -118,7 +118,7 @@ class HiPPORNN(SiblingModel):
         """A polynomial in the time since the last observation."""
         return Prediction(self.head(state["h"], state["since"]))
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
+    def features(self, state: State) -> dict[str, Tensor]:
         """The memory of the signals (n, M N), and the state of the cell (n, H).
 
         With a measure of the whole history, the length of the history in windows as well, which the

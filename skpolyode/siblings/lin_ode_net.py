@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from skpolyode.dynamics.field import drawn
@@ -91,11 +91,11 @@ class LinODENet(SiblingModel):
             # Radians per unit of time: the range of a random skew-symmetric matrix.
             self.frequency.uniform_(0, 2.0, generator=generator)
 
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
         return {"z": self.start(data, rows)}
 
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+    def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps: each pair of entries is rotated, and decays."""
         real, imaginary = state["z"].unflatten(1, (-1, 2)).unbind(2)  # (n, H / 2) each
         gap = gap[:, None].to(real.dtype)
@@ -104,7 +104,7 @@ class LinODENet(SiblingModel):
         pairs = torch.stack([c * real - s * imaginary, s * real + c * imaginary], dim=2)
         return {"z": pairs.flatten(1)}
 
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after observations; unchanged where nothing was observed."""
         z, mask = state["z"], data.mask[rows]
         u = self.decode(z)  # (n, H)
@@ -115,15 +115,15 @@ class LinODENet(SiblingModel):
         """The observed part of the decoded state."""
         return Prediction(self.decode(state["z"])[:, : self.n_channels])
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
+    def features(self, state: State) -> dict[str, Tensor]:
         """The latent state."""
         return state
 
-    def decode(self, z: torch.Tensor) -> torch.Tensor:
+    def decode(self, z: Tensor) -> Tensor:
         """Decode latent states (n, H) to (n, H); the channels come first."""
         return self.decoder(F.linear(z, self.turn_back))
 
-    def encode(self, u: torch.Tensor) -> torch.Tensor:
+    def encode(self, u: Tensor) -> Tensor:
         """Latent states (n, H) of decoded rows (n, H)."""
         return F.linear(self.encoder(u), self.turn)
 
@@ -149,7 +149,7 @@ class ResNet(nn.Module):
         )
         self.strength = nn.Parameter(torch.zeros(len(widths), dtype=torch.float32))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Map rows (n, size) to rows (n, size)."""
         for strength, inner, outer in zip(self.strength, self.inner, self.outer, strict=True):
             x = x + strength * outer(nn.functional.silu(inner(x)))
@@ -182,7 +182,7 @@ class ErrorFilter(nn.Module):
         )
         self.gate = drawn(nn.Linear, size + n_channels, size, generator=generator)
 
-    def forward(self, u: torch.Tensor, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, u: Tensor, x: Tensor, mask: Tensor) -> Tensor:
         """Corrected rows (n, H), from values and mask (n, D)."""
         error = (u[:, : self.n_channels] - x) * mask  # (n, D)
         spread = self.spread(error)  # (n, H)

@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import Interval
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.dynamics.field import drawn
 from skpolyode.models.contract import Packed, Prediction, Sizes, State
@@ -47,16 +47,16 @@ from skpolyode.siblings.base import (
 )
 from skpolyode.transformers.base import COUNT
 
-Signature = list[torch.Tensor]
+Signature = list[Tensor]
 """Levels of n signatures: (n, v), (n, v, v), (n, v, v, v), ..."""
 
 
-def trivial(n: int, n_dims: int, depth: int, like: torch.Tensor) -> Signature:
+def trivial(n: int, n_dims: int, depth: int, like: Tensor) -> Signature:
     """Signatures of n paths of length zero."""
     return [like.new_zeros(n, *[n_dims] * k) for k in range(1, depth + 1)]
 
 
-def continued(signature: Signature, increment: torch.Tensor) -> Signature:
+def continued(signature: Signature, increment: Tensor) -> Signature:
     """Signatures of paths, continued by linear increments (n, v).
 
     Examples
@@ -80,7 +80,7 @@ def continued(signature: Signature, increment: torch.Tensor) -> Signature:
     return result
 
 
-def log_signature(signature: Signature) -> torch.Tensor:
+def log_signature(signature: Signature) -> Tensor:
     """Entries (n, b) of the logarithms at the Lyndon words, by their lengths."""
     depth, n_dims = len(signature), signature[0].shape[1]
     total, power = list(signature), list(signature)
@@ -132,7 +132,7 @@ def _places(n_dims: int, length: int) -> list[int]:
     return [sum(d * n_dims ** (length - 1 - k) for k, d in enumerate(word)) for word in words]
 
 
-def _outer(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def _outer(x: Tensor, y: Tensor) -> Tensor:
     """Tensor products, row by row."""
     flat = x.flatten(1)[:, :, None] * y.flatten(1)[:, None, :]
     return flat.reshape(len(x), *x.shape[1:], *y.shape[1:])
@@ -209,7 +209,7 @@ class NeuralRDE(SiblingModel):
         nn.init.zeros_(self.collect.weight)  # initially the field is 0
         self.head = hidden_layer(hidden_size, self.head_size, n_channels, nn.SiLU, generator)
 
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
         n, zeros = len(rows), data.x.new_zeros
         state = {"count": zeros(n, 1), "value": zeros(n, self.n_channels), "since": zeros(n, 1)}
@@ -217,7 +217,7 @@ class NeuralRDE(SiblingModel):
         signature = {f"s{k}": level for k, level in enumerate(levels, start=1)}
         return {"z": self.start(data, rows)} | state | signature
 
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+    def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps: time advances."""
         before = state["since"]  # (n, 1)
         since = before + gap[:, None].to(before.dtype)
@@ -225,7 +225,7 @@ class NeuralRDE(SiblingModel):
         still = passed.new_zeros(len(passed), 2 * self.n_channels)  # values and counts
         return state | self._continued(state, torch.cat([passed, still], dim=1)) | {"since": since}
 
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after observations; unchanged where nothing was observed."""
         x, mask = data.x[rows], data.mask[rows]
         seen = mask.to(x.dtype)
@@ -246,17 +246,17 @@ class NeuralRDE(SiblingModel):
             new |= {name: new[name].index_put(at, part) for name, part in begun.items()}
         return where_observed(mask, new, state)
 
-    def _continued(self, state: State, increment: torch.Tensor) -> State:
+    def _continued(self, state: State, increment: Tensor) -> State:
         """Signatures of paths, continued by linear increments (n, V)."""
         levels = continued([state[f"s{k}"] for k in range(1, self.depth + 1)], increment)
         return {f"s{k}": level for k, level in enumerate(levels, start=1)}
 
-    def now(self, state: State) -> torch.Tensor:
+    def now(self, state: State) -> Tensor:
         """Current states (n, H): one Runge-Kutta step along the log-signature."""
         signature = [state[f"s{k}"] for k in range(1, self.depth + 1)]
         z, drive = state["z"], self.project(log_signature(signature))  # (n, H), (n, rank)
 
-        def slope(z: torch.Tensor) -> torch.Tensor:
+        def slope(z: Tensor) -> Tensor:
             return self.collect(self.field(z) * drive)
 
         k1 = slope(z)
@@ -269,7 +269,7 @@ class NeuralRDE(SiblingModel):
         """A network of the current state."""
         return Prediction(self.head(self.now(state)))
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
+    def features(self, state: State) -> dict[str, Tensor]:
         """The current state."""
         return {"state": self.now(state)}
 

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
+from torch import Tensor, nn
 
 from skpolyode.embedders import Embedder, MemoryReadout
+from skpolyode.embedders.encoders import InputEncoder
 from skpolyode.embedders.fitting import FEWEST_TO_SPLIT
-from skpolyode.embedders.inputs import InputEncoder
 from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.query import choose_window
@@ -25,7 +25,7 @@ from skpolyode.panel.select import hide_cells, observed_part, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.base import hidden_layer
-from skpolyode.siblings.ode_rnn import ODERNNTransformer
+from skpolyode.siblings.cells import ODERNNTransformer
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer
 from skpolyode.training.loop import Task
@@ -137,11 +137,11 @@ class DecodingTask(Task):
     """
 
     decoder: nn.Module
-    features: torch.Tensor
-    offsets: torch.Tensor
-    basis: torch.Tensor
-    x: torch.Tensor
-    held_out: torch.Tensor
+    features: Tensor
+    offsets: Tensor
+    basis: Tensor
+    x: Tensor
+    held_out: Tensor
 
     minibatches = Minibatches(16, smallest=32, n_most=512)
 
@@ -154,11 +154,11 @@ class DecodingTask(Task):
         with torch.no_grad():
             return float(self._error(self.validation))
 
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
+    def loss(self, index: Tensor) -> Tensor:
         """Mean squared error of the past before a minibatch of times."""
         return self._error(self.items[index])
 
-    def _error(self, moments: torch.Tensor) -> torch.Tensor:
+    def _error(self, moments: Tensor) -> Tensor:
         start, count = self.offsets[moments], self.offsets.diff()[moments]
         which = torch.arange(len(moments)).repeat_interleave(count)  # (P',), of `moments`
         rows = torch.arange(len(which)) + (start - count.cumsum(0) + count)[which]
@@ -349,9 +349,7 @@ def _with_hidden_rows(panel: Panel, rng: np.random.RandomState) -> Panel:
     return observed_part(hide_cells(panel, np.broadcast_to(hidden[:, None], panel.values.shape)))
 
 
-def _window_columns(
-    before: Panel, past: MemoryReadout
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _window_columns(before: Panel, past: MemoryReadout) -> tuple[Tensor, ...]:
     """Offsets, polynomials and values of the rows in the window before each time."""
     ages = np.repeat(before.end, before.lengths) - before.times
     kept = ages <= past.window

@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from sklearn.utils._param_validation import StrOptions
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from skpolyode.dynamics.field import drawn
@@ -96,20 +96,20 @@ class DiagonalStateSpace(nn.Module):
             draw_normal(self.c, 0.5**0.5, generator)
             draw_normal(self.d, 1.0, generator)
 
-    def rates(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def rates(self) -> tuple[Tensor, Tensor]:
         """Complex rates lambda (H, K) with negative real parts, and speeds (H, 1)."""
         decay, frequency = (_SLOWLY * self.spectrum).unbind(0)
         speed = torch.exp(_SLOWLY * self.log_speed[..., 0])
         return torch.complex(-speed * torch.exp(decay), speed * frequency), speed
 
-    def flow(self, x: torch.Tensor, u: torch.Tensor, gap: torch.Tensor) -> torch.Tensor:
+    def flow(self, x: Tensor, u: Tensor, gap: Tensor) -> Tensor:
         """Exact states (n, 2, H, K) after gaps (n,), with features `u` (n, H) if they are held."""
         turn, weight = self.over(gap)
         (c, s), (real, imaginary) = turn.unbind(1), x.unbind(1)
         moved = torch.stack([c * real - s * imaginary, s * real + c * imaginary], dim=1)
         return moved if weight is None else torch.addcmul(moved, weight, u[:, None, :, None])
 
-    def over(self, gap: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def over(self, gap: Tensor) -> tuple[Tensor, Tensor | None]:
         """Complex factors (n, 2, H, K) of states, and of held features, over gaps (n,)."""
         (rates, speed), (gap, row) = self.rates(), gap.unique(return_inverse=True)
         gap = gap.clamp(max=LONGEST).to(speed.dtype)[:, None, None]
@@ -127,8 +127,8 @@ class DiagonalStateSpace(nn.Module):
         return turn, weight[row]
 
     def scan(
-        self, x: torch.Tensor, u: torch.Tensor, gap: torch.Tensor, sizes: Sequence[int]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, x: Tensor, u: Tensor, gap: Tensor, sizes: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
         """States before and after many observations, in time-major order, P together.
 
         Parameters
@@ -156,14 +156,14 @@ class DiagonalStateSpace(nn.Module):
             before = after - kick
         return before, after
 
-    def observe(self, x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    def observe(self, x: Tensor, u: Tensor) -> Tensor:
         """States (n, 2, H, K) after observations with features `u` (n, H)."""
         if self.is_held:
             return x
         _, speed = self.rates()
         return torch.addcmul(x, speed * self.b, u[:, None, :, None])
 
-    def forward(self, x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor, u: Tensor) -> Tensor:
         """Outputs (n, H) of states and features."""
         sign = x.new_tensor([1.0, -1.0])[:, None, None]
         # The sum over states is a product with ones: short sums of torch are ten times slower.
@@ -171,7 +171,7 @@ class DiagonalStateSpace(nn.Module):
         return 2 * real + self.d * u
 
 
-def before_each(sizes: Sequence[int], device: torch.device) -> torch.Tensor:
+def before_each(sizes: Sequence[int], device: torch.device) -> Tensor:
     """Positions (P - n,) of the predecessors of all rows after the first step of n rows.
 
     Parameters
@@ -213,9 +213,7 @@ class LinearRecurrence(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, turn: torch.Tensor, push: torch.Tensor, sizes: Sequence[int]
-    ) -> torch.Tensor:
+    def forward(ctx: Any, x: Tensor, turn: Tensor, push: Tensor, sizes: Sequence[int]) -> Tensor:
         """All states."""
         y = torch.cat([x, push])
         for before, now, moved in _steps(sizes):
@@ -225,7 +223,7 @@ class LinearRecurrence(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def backward(ctx: Any, given: Tensor) -> tuple[Tensor, ...]:
         """Gradients of start, factors and additions."""
         turn, y = ctx.saved_tensors
         n, back, of_y = ctx.sizes[0], turn.clone(), given.clone()
@@ -248,7 +246,7 @@ def _steps(sizes: Sequence[int]) -> list[tuple[slice, slice, slice]]:
     return steps
 
 
-def _add_product(y: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+def _add_product(y: Tensor, a: Tensor, b: Tensor) -> None:
     """Add the complex products a b to y, in place."""
     (ar, ai), (br, bi) = a.unbind(1), b.unbind(1)
     y[:, 0].addcmul_(ar, br).addcmul_(ai, bi, value=-1)
@@ -300,32 +298,33 @@ class SegmentTask(IntervalTask):
     forgotten_share = 0.0
     """Segments begin at their stored states."""
 
-    def take(self, data: Packed, held_out: torch.Tensor) -> None:
+    def take(self, data: Packed, held_out: Tensor) -> None:
         """Continue with other series, whose states are not known yet."""
         super().take(data, held_out)
         starts = self.items[data.steps()[self.items] % self.length == 0]
         self.item_size = len(self.items) / len(starts) if len(starts) else 1.0
-        self.items = starts
+        self.items, self.n_stored = starts, len(starts)
         self.place = torch.full_like(data.series, -1)  # (P,), index of a row in the stored states
         self.place[starts] = torch.arange(len(starts), device=starts.device)
 
-    @property
-    def n_stored(self) -> int:
-        """Number of rows whose states are stored: the starts of segments."""
-        return len(self.items)
-
-    def _store(self, rows: torch.Tensor, states: State) -> None:
+    def _store(self, rows: Tensor, states: State) -> None:
         """Store the states at the starts of segments."""
         place = self.place[rows]
         super()._store(place[place >= 0], select(states, place >= 0))
 
-    def _stored(self, rows: torch.Tensor) -> State:
+    def _stored(self, rows: Tensor) -> State:
         """States just before the first rows of segments, from the last refresh."""
         return select(self.states, self.place[rows])
 
-    def loss(self, index: torch.Tensor) -> torch.Tensor:
+    def loss(self, index: Tensor) -> Tensor:
         """Mean loss over all intervals of a minibatch of segments."""
-        parts = self._segments(self.items[index])
+        steps = [self.items[index]]
+        for _ in range(self.length):
+            steps.append(torch.where(steps[-1] >= 0, self.data.next[steps[-1]], -1))
+        following = torch.stack(steps)  # (length + 1, n), -1 after the end of a series
+        lengths = (following >= 0).sum(dim=0)
+        following = following[:, lengths.argsort(descending=True, stable=True)]
+        parts = [step for now in following if len(step := now[now >= 0])]
         steps = list(self.model.run_from(self._before(parts[0]), self.data, parts))
         updates = [self._update_loss(step.state, step.rows) for step in steps[:-1]]
         state, rows = join([step.before for step in steps[1:]]), torch.cat(parts[1:])
@@ -333,16 +332,6 @@ class SegmentTask(IntervalTask):
         prediction = Prediction(*(None if x[0] is None else torch.cat(x) for x in columns))
         loss = self._mean_loss(prediction, rows) + torch.stack(updates).mean()
         return self._with_leads(loss, 1.0, state, rows)
-
-    def _segments(self, first: torch.Tensor) -> list[torch.Tensor]:
-        """Rows of each step of segments, from their first rows; longest segments first."""
-        steps = [first]
-        for _ in range(self.length):
-            steps.append(torch.where(steps[-1] >= 0, self.data.next[steps[-1]], -1))
-        rows = torch.stack(steps)  # (length + 1, n), -1 after the end of a series
-        lengths = (rows >= 0).sum(dim=0)
-        rows = rows[:, lengths.argsort(descending=True, stable=True)]
-        return [step for now in rows if len(step := now[now >= 0])]
 
 
 _AT_ONCE = 2**20  # most numbers in the states of the observations of one pass
@@ -419,7 +408,7 @@ class S4(SiblingModel):
         )
         self.head = AgeHead(self.start_size, self.head_size, n_channels, generator)
 
-    def initial(self, data: Packed, rows: torch.Tensor) -> State:
+    def initial(self, data: Packed, rows: Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
         n, zeros = len(rows), data.x.new_zeros
         r = self.start(data, rows).unflatten(1, (-1, self.hidden_size))  # (n, L, H)
@@ -430,7 +419,7 @@ class S4(SiblingModel):
             state |= {"value": value, "c": self.memory.constant(value)}
         return state
 
-    def flow(self, state: State, gap: torch.Tensor, elapsed: torch.Tensor) -> State:
+    def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps (n,)."""
         parts = state["x"].unbind(1), state["r"].unbind(1)
         columns = zip(self.layers, self.norms, *parts, strict=True)
@@ -440,7 +429,7 @@ class S4(SiblingModel):
             moved["c"] = self.memory.hold(state["c"], state["value"], gap, elapsed)
         return state | moved
 
-    def observe(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def observe(self, state: State, data: Packed, rows: Tensor) -> State:
         """State after observations; unchanged where nothing was observed."""
         new, r = self._take_in(state, data, rows)
         xs, rs = [], []
@@ -451,9 +440,7 @@ class S4(SiblingModel):
         new |= {"x": torch.stack(xs, dim=1), "r": torch.stack(rs, dim=1)}
         return where_observed(data.mask[rows], new, state)
 
-    def _take_in(
-        self, state: State, data: Packed, rows: torch.Tensor
-    ) -> tuple[State, torch.Tensor]:
+    def _take_in(self, state: State, data: Packed, rows: Tensor) -> tuple[State, Tensor]:
         """Time and memory after observations, and the features (n, H) of the first layer."""
         new = {"since": torch.zeros_like(state["since"])}
         parts = [observed_inputs(data, rows), torch.log1p(state["since"])]
@@ -462,7 +449,7 @@ class S4(SiblingModel):
             parts.append(new["c"].flatten(1))
         return new, self.encoder(torch.cat(parts, dim=1))
 
-    def run_from(self, before: State, data: Packed, rows: list[torch.Tensor]) -> Iterator[Step]:
+    def run_from(self, before: State, data: Packed, rows: list[Tensor]) -> Iterator[Step]:
         """Run over segments of series, layer by layer, each for many observations at once.
 
         See :meth:`~skpolyode.models.SequenceModel.run_from`.
@@ -482,7 +469,7 @@ class S4(SiblingModel):
             steps = self._run_layers(before, data, rows[start:stop])
             yield from steps
 
-    def _run_layers(self, start: State, data: Packed, parts: list[torch.Tensor]) -> list[Step]:
+    def _run_layers(self, start: State, data: Packed, parts: list[Tensor]) -> list[Step]:
         """Steps of a few observations together, from the states before the first ones."""
         sizes, rows = [len(now) for now in parts], torch.cat(parts)
         gap, earlier = data.gap[rows[sizes[0] :]], before_each(sizes, rows.device)
@@ -512,7 +499,7 @@ class S4(SiblingModel):
         return [Step(*column) for column in columns]
 
     @torch.no_grad()
-    def _remembered(self, start: State, data: Packed, parts: list[torch.Tensor]) -> State:
+    def _remembered(self, start: State, data: Packed, parts: list[Tensor]) -> State:
         """Last values and memory before all observations; they do not depend on weights."""
         state, before = {name: start[name] for name in ("value", "c")}, []
         for k, now in enumerate(parts):
@@ -524,19 +511,19 @@ class S4(SiblingModel):
             state = self._remember(state, data, now)
         return join(before)
 
-    def _remember(self, state: State, data: Packed, rows: torch.Tensor) -> State:
+    def _remember(self, state: State, data: Packed, rows: Tensor) -> State:
         """The last values, and the memory of lines through them."""
         value = state["value"]
         rise = torch.where(data.mask[rows], data.x[rows] - value, 0.0)
         last = data.seen[rows], data.channel_gap[rows], data.elapsed[rows]
         return {"value": value + rise, "c": state["c"] + self.memory.take_in(rise, *last)}
 
-    def _output(self, k: int, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+    def _output(self, k: int, x: Tensor, r: Tensor) -> Tensor:
         """Output (n, H) of layer k, from its states and its inputs at the last observation."""
         y = self.layers[k](x, self.norms[k](r))
         return r + F.glu(self.mixes[k](F.gelu(y)), dim=1)
 
-    def outputs(self, state: State) -> list[torch.Tensor]:
+    def outputs(self, state: State) -> list[Tensor]:
         """Outputs (n, H) of all layers."""
         return [self._output(k, state["x"][:, k], state["r"][:, k]) for k in range(len(self.pairs))]
 
@@ -544,7 +531,7 @@ class S4(SiblingModel):
         """A network of the outputs of all layers, and of the time since the last observation."""
         return Prediction(self.head(torch.cat(self.outputs(state), dim=1), state["since"]))
 
-    def features(self, state: State) -> dict[str, torch.Tensor]:
+    def features(self, state: State) -> dict[str, Tensor]:
         """Output of the last layer (n, H), and the memory of the observations (n, D, N)."""
         blocks = {"output": self.outputs(state)[-1]}
         return blocks if self.memory is None else {"coefficients": state["c"]} | blocks

@@ -1,10 +1,8 @@
 """Streams: embeddings that follow series as observations come in, in constant memory."""
 
 from skpolyode.embedders import Embedder, ModelEmbedder
-from skpolyode.streams.merging import merge
-from skpolyode.streams.model import ModelStream
-from skpolyode.streams.paths import HiPPOStream
-from skpolyode.streams.stream import SeriesStream
+from skpolyode.streams.kinds import HiPPOStream, ModelStream
+from skpolyode.streams.stream import SeriesStream, merge
 
 __all__ = ["HiPPOStream", "ModelStream", "merge"]
 

@@ -16,8 +16,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.query import read_duration
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import keep_rows
-from skpolyode.streams.inputs import add_inputs, without_past
-from skpolyode.streams.rows import AS_WAS, new_rows
+from skpolyode.streams.panels import AS_WAS, add_inputs, new_rows, without_past
 
 if TYPE_CHECKING:
     from skpolyode.streams.stream import SeriesStream
@@ -57,10 +56,6 @@ class Kept(NamedTuple):
         errors = np.full_like(values, np.nan) if rows.errors is None else rows.errors[part]
         return cls(rows.times[part], values, errors)
 
-    def part(self, chosen: Any) -> Kept:
-        """The chosen rows."""
-        return Kept(*(column[chosen] for column in self))
-
     def joined(self, other: Kept) -> Kept:
         """These rows, followed by others."""
         return Kept(*map(np.concatenate, zip(self, other, strict=True)))
@@ -78,7 +73,8 @@ class Kept(NamedTuple):
         joint.values[at] = np.where(given, values, joint.values[at])
         joint.errors[at] = np.where(given, new.errors, joint.errors[at])
         wrong = given & (is_known == (action == "insert"))
-        return joint.part(~np.isnan(joint.values).all(axis=1)), wrong
+        observed = ~np.isnan(joint.values).all(axis=1)
+        return Kept(*(column[observed] for column in joint)), wrong
 
 
 class History:

@@ -1,8 +1,7 @@
 """Training: one loop for every neural model."""
 
-from skpolyode.training.loop import Trainer, TrainingReport, one_cycle
-from skpolyode.training.muon import Muon, orthogonalise
-from skpolyode.training.tasks.interval import forecasting_mse, prediction_loss
+from skpolyode.training.loop import Muon, Trainer, TrainingReport, one_cycle, orthogonalise
+from skpolyode.training.tasks import forecasting_mse, prediction_loss
 
 __all__ = [
     "Muon",

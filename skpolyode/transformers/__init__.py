@@ -6,8 +6,8 @@ from skpolyode.lazy import lazily
 
 if TYPE_CHECKING:
     from skpolyode.transformers.imputer import PanelImputer as PanelImputer
+    from skpolyode.transformers.imputer import Resampler as Resampler
     from skpolyode.transformers.polyode import PolyODETransformer as PolyODETransformer
-    from skpolyode.transformers.resampler import Resampler as Resampler
     from skpolyode.transformers.untrained import HiPPOTransformer as HiPPOTransformer
     from skpolyode.transformers.untrained import (
         InterpolationTransformer as InterpolationTransformer,
@@ -19,9 +19,8 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "imputer": ["PanelImputer"],
+            "imputer": ["PanelImputer", "Resampler"],
             "polyode": ["PolyODETransformer"],
-            "resampler": ["Resampler"],
             "untrained": [
                 "HiPPOTransformer",
                 "InterpolationTransformer",

@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpolyode.embedders.inputs import with_inputs
+from skpolyode.embedders.encoders import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS

@@ -16,17 +16,16 @@ import torch
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from skpolyode.embedders import ModelEmbedder, Units
+from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
 from skpolyode.embedders.fitting import (
-    encoders_of,
     hold_out,
     judging_part,
     report_hold_out,
     with_validation,
 )
-from skpolyode.embedders.inputs import sizes_of
-from skpolyode.embedders.static import n_features_of
 from skpolyode.errors import check_share, check_switch, plain_repr
 from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.models import Packed, SequenceModel
@@ -622,12 +621,12 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         """Rows of the windows that long series are cut into for training; None: do not cut."""
         return None
 
-    def _new_task(self, model: SequenceModel, data: Packed, held_out: torch.Tensor) -> Task:
+    def _new_task(self, model: SequenceModel, data: Packed, held_out: Tensor) -> Task:
         """Training task of the model."""
         ahead = self._looks_ahead(data, held_out)
         return self.task(model, data, held_out, length=self.task.usual_length, **ahead)
 
-    def _looks_ahead(self, data: Packed, held_out: torch.Tensor) -> dict[str, int]:
+    def _looks_ahead(self, data: Packed, held_out: Tensor) -> dict[str, int]:
         """Observations that all minibatches look ahead, and that every second one does at most."""
         if self.horizon != "auto":
             return {"horizon": self.horizon, "furthest": 1}

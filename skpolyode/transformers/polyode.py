@@ -19,9 +19,7 @@ from torch import nn
 from skpolyode.dynamics import WalledMLP
 from skpolyode.dynamics.field import drawn
 from skpolyode.embedders import MemoryReadout, ModelEmbedder, Units
-from skpolyode.embedders.fitting import encoders_of
-from skpolyode.embedders.inputs import sizes_of
-from skpolyode.embedders.static import n_features_of
+from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
 from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
@@ -473,8 +471,7 @@ class PolyODETransformer(NeuralTransformer):
         units, widths = Units.of(panel, unit, self.limits_), self._widths(panel.n_channels)
         measure = MEMORIES[self.measure]
         window, context = self._lengths(panel, size)
-        auto = auto_step_size(panel, context, size)
-        self.step_size_ = choose_step_size(self.step_size, auto, panel)
+        self.step_size_ = choose_step_size(self.step_size, panel, context, size)
         # The pull is as fast as the steps can follow. The field starts at 0: it forecasts the last
         # value, and a channel that is constant in training never gets a gradient.
         driven, n_static = sizes_of(read["inputs"]), n_features_of(read["static"])
@@ -660,43 +657,23 @@ def choose_context(context: Any, window: float, panel: Panel, n_coefficients: in
     return window if window <= _ONE_MEMORY * fine else fine
 
 
-def auto_step_size(panel: Panel, context: float, n_coefficients: int) -> float:
-    """Two thirds of the typical gap, at most 1.25 contexts divided by the coefficients.
+def choose_step_size(step_size: Any, panel: Panel, context: float, n_coefficients: int) -> float:
+    """Longest integration step, in the units of `times`.
 
-    The bound keeps paths in long gaps as fine as the memory can resolve. On Synthetic (gap 1.2) the
+    "auto" is two thirds of the typical gap, at most 1.25 contexts divided by the coefficients. The
+    bound keeps paths in long gaps as fine as the memory can resolve. On Synthetic (gap 1.2) the
     held-out error was 0.04 with steps of 0.16, and 0.42 with steps of 0.8.
 
     Parameters
     ----------
+    step_size : float, duration or "auto"
+        As `read_duration` reads it.
     panel : Panel
         Training series without empty rows.
     context : float
         Length of the past that the dynamics see.
     n_coefficients : int
         Coefficients per channel in the memory that the dynamics see.
-
-    Examples
-    --------
-    >>> from skpolyode.panel import Panel
-    >>> from skpolyode.transformers.polyode import auto_step_size
-    >>> panel = Panel.from_series([(range(31), range(31))])
-    >>> auto_step_size(panel, context=8.0, n_coefficients=20)
-    0.5
-    """
-    return min(2 / 3 * typical_gap(panel), 1.25 * context / n_coefficients)
-
-
-def choose_step_size(step_size: Any, auto: float, panel: Panel) -> float:
-    """Longest integration step, in the units of `times`.
-
-    Parameters
-    ----------
-    step_size : float, duration or "auto"
-        As `read_duration` reads it.
-    auto : float
-        Default, from `auto_step_size`.
-    panel : Panel
-        Training series without empty rows.
 
     Warns
     -----
@@ -708,12 +685,15 @@ def choose_step_size(step_size: Any, auto: float, panel: Panel) -> float:
     >>> from skpolyode.panel import Panel
     >>> from skpolyode.transformers.polyode import choose_step_size
     >>> panel = Panel.from_series([(range(31), range(31))])
-    >>> choose_step_size("auto", 0.5, panel), choose_step_size(0.25, 0.5, panel)
+    >>> asked = panel, 8.0, 20
+    >>> choose_step_size("auto", *asked), choose_step_size(0.25, *asked)
     (0.5, 0.25)
     """
+    gap = typical_gap(panel)
+    auto = min(2 / 3 * gap, 1.25 * context / n_coefficients)
     if isinstance(step_size, str) and step_size == "auto":
         return auto
-    length, gap = read_duration("step_size", step_size, panel.time_unit), typical_gap(panel)
+    length = read_duration("step_size", step_size, panel.time_unit)
     if gap / length > _MANY_STEPS:
         warnings.warn(
             f"step_size={step_size!r} makes {gap / length:.0f} integration steps in a typical gap "

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from skpolyode import seams
@@ -69,7 +70,7 @@ class FitState:
     judging: Panel | None
     windows: Split
     params: Mapping[str, Any]
-    new_task: Callable[[SequenceModel, Packed, torch.Tensor], Task]
+    new_task: Callable[[SequenceModel, Packed, Tensor], Task]
     report: FitReport
     random_state: np.random.RandomState
     generator: torch.Generator
@@ -268,7 +269,24 @@ class TrainFilter(Train):
         given = state.embedder.filters or has_errors or choice != "auto"
         found: list[FilterTest] = []  # one, if there is a test
         super().run(state, None if given else self._noise_test(state, found))
-        self._report_noise(state, given, found)
+        kind = "noisy" if state.embedder.filters else "exact"
+        if not found:
+            reason = "series are too short for a filter"
+            if given:
+                reason = "as given"
+            elif self._is_long_enough(state.windows.panel):
+                reason = "too few epochs to tell"
+            state.report.add("noise", f"observations are {kind}: {reason}")
+            return
+        (test,) = found
+        better = "better" if test.is_better else "no better"
+        # Errors of the filter, as ratios to those without a gain.
+        figures = {"gap_filling": test.gap_filling}
+        if test.forecasts is not None:
+            figures["one_step"] = test.forecasts
+        figures["after_epochs"] = round(self.tested_after * self.epochs(state))
+        outcome = f"observations are {kind}: a filter fills gaps {better}"
+        state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
     def _noise_test(self, state: FitState, found: list[FilterTest]) -> Turn | None:
         """Make the model a filter, and return the test during training; None: no test."""
@@ -348,28 +366,6 @@ class TrainFilter(Train):
             return FilterTest(False, share, None)
         of_forecasts = _error_ratio(ahead(embedder), ahead(whole))
         return FilterTest(share * of_forecasts < self.max_error, share, of_forecasts)
-
-    def _report_noise(self, state: FitState, given: bool, found: list[FilterTest]) -> None:
-        """Note whether observations are noisy, and why."""
-        kind = "noisy" if state.embedder.filters else "exact"
-        if not found:
-            if given:
-                reason = "as given"
-            elif self._is_long_enough(state.windows.panel):
-                reason = "too few epochs to tell"
-            else:
-                reason = "series are too short for a filter"
-            state.report.add("noise", f"observations are {kind}: {reason}")
-            return
-        (test,) = found
-        better = "better" if test.is_better else "no better"
-        # Errors of the filter, as ratios to those without a gain.
-        figures = {"gap_filling": test.gap_filling}
-        if test.forecasts is not None:
-            figures["one_step"] = test.forecasts
-        figures["after_epochs"] = round(self.tested_after * self.epochs(state))
-        outcome = f"observations are {kind}: a filter fills gaps {better}"
-        state.report.add("noise", outcome, len(state.windows.panel), **figures)
 
 
 def _error_ratio(errors: np.ndarray, others: np.ndarray) -> float:
@@ -514,7 +510,6 @@ class LearnWaves(Stage):
         state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
 
 
-@dataclass(frozen=True)
 class LearnVariance(Stage):
     """Prepare the variance of path errors, for a filter or if the embedding needs it.
 
@@ -531,7 +526,6 @@ class LearnVariance(Stage):
         state.report.add(self.name, "is learned when asked for", len(state.windows.panel))
 
 
-@dataclass(frozen=True)
 class StackForecasts(Stage):
     """Prepare the weights of forecasts and the errors of forecasts and paths.
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import LeastSquaresEmbedder, PathEmbedder
-from skpolyode.embedders.direct import SummaryEmbedder
+from skpolyode.embedders.direct import StaticEmbedder, SummaryEmbedder
+from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import KINDS
-from skpolyode.embedders.static import StaticEmbedder, StaticEncoder
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.panel.units import ChannelScaler, Units
@@ -191,8 +191,7 @@ class InterpolationTransformer(SeriesTransformer):
     The coefficients of a sliding memory approximate the projection of the path onto the
     polynomials: the memory takes what leaves the window from its own reconstruction. The error
     grows with the roughness of the path and with fewer coefficients; see
-    :func:`skpolyode.memory.legt_closure_error`, and `skpolyode.memory.pieces.project` for the
-    projection itself.
+    :func:`skpolyode.memory.legt_closure_error`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from skpolyode.embedders.inputs import InputEncoder
+from skpolyode.embedders.encoders import InputEncoder
 from skpolyode.panel import Inputs, Panel
 from skpolyode.panel.units import ChannelScaler
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skpolyode import Panel
-from skpolyode.embedders.static import StaticEncoder
+from skpolyode.embedders.encoders import StaticEncoder
 
 
 def panel(static: pd.DataFrame) -> Panel:

@@ -227,7 +227,7 @@ def test_many_channels_are_forecast_from_their_own():
 def test_it_answers_before_other_channels_were_last_observed():
     own, test = learned(ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
     early = replace(test, elapsed=np.full(len(test.elapsed), -5.0))
-    features = features_of(early, False, 4.0)
+    features = features_of(early, 4.0)
     assert not features.since.any()
     assert not features.elapsed.any()
     assert np.isfinite(answers(own, early)).all()
@@ -237,7 +237,7 @@ def test_beyond_the_longest_lead_of_training_nothing_goes_on():
     """Leads stop; only how long the series has lasted may still count."""
     sample = ridge_sample(pushed(20, 0))
     found = [
-        features_of(replace(sample, elapsed=2.0 + 1.5 * np.full(len(sample.elapsed), own)), True, 4)
+        features_of(replace(sample, elapsed=2.0 + 1.5 * np.full(len(sample.elapsed), own)), 4)
         for own in (6.0, 1e6)
     ]
     np.testing.assert_array_equal(found[0].since, 4.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from skpolyode.heads.classifier import fit_temperature, probabilities
+from skpolyode.heads.estimators import fit_temperature, probabilities
 
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0, 5.0])

@@ -8,7 +8,7 @@ import torch
 
 from skpolyode.cubic import CubicPath, hermite_derivatives
 from skpolyode.memory import MEMORIES
-from skpolyode.memory.pieces import Pieces, remember
+from skpolyode.memory.base import Pieces, remember
 from skpolyode.models.single import SingleMemory
 from tests.memory.measures import make_memory
 

@@ -8,8 +8,7 @@ import torch
 
 from skpolyode.cubic import CubicPath
 from skpolyode.memory import MEMORIES, LegSMemory
-from skpolyode.memory.base import path_parts
-from skpolyode.memory.pieces import Pieces, remember
+from skpolyode.memory.base import Pieces, path_parts, remember
 from tests.memory.measures import make_memory
 
 SIZE = 6

@@ -12,7 +12,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 
 from skpolyode.embedders.paths import KINDS, ChannelRows, path_pieces
 from skpolyode.memory import LegSMemory, LegTMemory, legt_basis, legt_closure_error
-from skpolyode.memory.pieces import remember
+from skpolyode.memory.base import remember
 
 TIMES = np.array([0.0, 1e-3, 0.3, 0.35, 1.1, 1.4, 2.0])
 VALUES = np.array([0.5, 0.6, -1.0, 2.0, 1.5, 0.0, 0.7])

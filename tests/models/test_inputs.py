@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 from skpolyode.dynamics import STEPPERS, WalledMLP, integrate
 from skpolyode.dynamics.field import drawn
-from skpolyode.embedders.inputs import BEFORE, InputEncoder
+from skpolyode.embedders.encoders import BEFORE, InputEncoder
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.memory import LegSMemory, LegTMemory
 from skpolyode.models import PolyODE
@@ -17,7 +17,7 @@ from skpolyode.models.contract import InputSizes
 from skpolyode.panel import Inputs, Panel
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.siblings import ODERNN, GRUODEBayes
-from skpolyode.streams.model import ModelStream
+from skpolyode.streams import ModelStream
 
 A = np.array([[-0.3, 1.1], [-0.9, -0.2]])  # of the two channels
 BU = np.array([[0.5, -0.4], [0.2, 0.8]])  # of what holds, and of what is linear

@@ -13,8 +13,7 @@ from skpolyode.embedders import ChannelScaler, MemoryReadout, ModelEmbedder, Uni
 from skpolyode.memory import MEMORIES
 from skpolyode.models import pack
 from skpolyode.models.gain import Gain
-from skpolyode.training.tasks import PolyODETask
-from skpolyode.training.tasks.interval import with_precision
+from skpolyode.training.tasks import PolyODETask, with_precision
 from tests.models.cases import SIZE, make_model
 
 MOVE, N_SERIES, LENGTH = 0.3, 80, 25

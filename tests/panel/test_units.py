@@ -12,7 +12,7 @@ from skpolyode.embedders import ChannelScaler
 from skpolyode.panel import Panel
 from skpolyode.panel.query import choose_window
 from skpolyode.panel.select import observed_part, typical_gap
-from skpolyode.transformers.polyode import auto_step_size, choose_context
+from skpolyode.transformers.polyode import choose_context, choose_step_size
 
 CELLS = st.floats(-1e150, 1e150) | st.just(np.nan)
 
@@ -96,8 +96,8 @@ def test_automatic_windows_and_steps():
     assert choose_context("auto", 5.0, rows, 8) == 5.0  # one memory serves both
     assert choose_context("auto", 30.0, rows, 200) == 30.0
     assert choose_context(6, 30.0, rows, 8) == 6.0
-    assert auto_step_size(rows, 8.0, 5) == pytest.approx(2 / 3)
-    assert auto_step_size(rows, 8.0, 20) == 0.5
+    assert choose_step_size("auto", rows, 8.0, 5) == pytest.approx(2 / 3)
+    assert choose_step_size("auto", rows, 8.0, 20) == 0.5
 
 
 def test_time_differences_are_taken_before_anything_is_rounded():

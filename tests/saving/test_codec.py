@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import skpolyode
-from skpolyode.saving import codec, frames  # noqa: F401 (registers the classes of pandas)
+from skpolyode.saving import codec
 from skpolyode.saving.codec import Decoder, Encoder, UnknownNameError
 
 DTYPES = [np.dtype(code) for code in ("?", "i1", "u2", "<i8", ">i4", "f4", ">f8", "f2")]

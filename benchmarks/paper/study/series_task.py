@@ -8,11 +8,11 @@ import torch
 
 from skpolyode.models.contract import Packed, SequenceModel
 from skpolyode.training.loop import Task
-from skpolyode.training.tasks import Minibatches
-from skpolyode.training.tasks.interval import (
-    WeightedMean,
+from skpolyode.training.tasks import (
+    Minibatches,
     forecasting_mse,
     prediction_loss,
+    weighted_mean,
     with_precision,
 )
 
@@ -63,10 +63,10 @@ class SeriesTask(Task):
     def loss(self, index: torch.Tensor) -> torch.Tensor:
         """Mean one-step loss over a minibatch of series."""
         data = of_series(self.data, self.items[index])
-        forecasts, updates = WeightedMean(data), WeightedMean(data)
+        forecasts, updates = [], []
         for step in self.model.run(data):
             rows, mask = step.rows, data.mask[step.rows]
             loss = prediction_loss(step.prediction, data.x[rows])
-            forecasts.add(loss, rows, mask & (data.elapsed[rows] > 0)[:, None])
-            updates.add(self.model.update_loss(step.state, data, rows), rows, mask)
-        return forecasts.value() + updates.value()
+            forecasts.append((loss, rows, mask & (data.elapsed[rows] > 0)[:, None]))
+            updates.append((self.model.update_loss(step.state, data, rows), rows, mask))
+        return weighted_mean(data, forecasts) + weighted_mean(data, updates)

@@ -187,7 +187,7 @@ def test_some_minibatches_look_far_in_units_of_each_lead():
 @INTERVALS
 def test_the_error_ahead_is_that_of_free_runs_of_the_held_out_series(kind, monkeypatch):
     """The geometric mean over leads 2 and 3, 4 to 7, and so on."""
-    monkeypatch.setattr("skpolyode.training.tasks.interval._FEWEST_JUDGED", 2)
+    monkeypatch.setattr("skpolyode.training.tasks._FEWEST_JUDGED", 2)
     model, data = make_model(), pack(*flat_series([6, 9, 4], missing=0.3))
     task = kind(model, data, torch.tensor([True, True, False]), furthest=5)
     task.refresh()
@@ -310,10 +310,10 @@ def test_at_first_half_of_the_updates_in_between_are_left_out_and_none_in_the_en
     task = PolyODETask(model, data, torch.tensor([False]), length=2)
     task.refresh()
     start = torch.tensor([0])
-    state, rows = task._arrive(task._depart(start), start)
+    state, rows = task.model.arrive(task._depart(start), task.data, start)
     errors = []  # of the forecast of 2: after the update at 1, and without it
     for then in (task._observed(state, rows), model.steer(state, data, rows)):
-        then, at = task._arrive(then, rows)
+        then, at = task.model.arrive(then, task.data, rows)
         errors.append(task._mean_loss(model.predict(then), at).item())
     first = task._mean_loss(model.predict(state), rows).item()
     assert all(task.loss(start).item() == pytest.approx((first + errors[0]) / 2) for _ in range(8))

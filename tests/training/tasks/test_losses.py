@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from skpolyode.models import pack
-from skpolyode.training.tasks import IntervalTask, PolyODETask
-from skpolyode.training.tasks.interval import with_precision
+from skpolyode.training.tasks import IntervalTask, PolyODETask, with_precision
 from tests.models.cases import flat_series, make_model
 
 

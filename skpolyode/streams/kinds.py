@@ -1,9 +1,12 @@
-"""Streams of sequence models: an update is a flow over the gap, then an observation."""
+"""The kinds of streams: of sequence models, and of polynomial memories of the observations.
+
+An update of a model is a flow over the gap, then an observation.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,18 +14,20 @@ import pandas as pd
 import torch
 from sklearn.utils.metaestimators import available_if
 
-from skpolyode.embedders import ModelEmbedder
+from skpolyode.embedders import ModelEmbedder, PathEmbedder
 from skpolyode.embedders.base import Known, lead_batches, take_known
+from skpolyode.embedders.model import Ends
+from skpolyode.embedders.paths import split_channels
 from skpolyode.embedders.variance import roots
 from skpolyode.errors import check_switch
 from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
 from skpolyode.futures.samples import SamplePaths
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
-from skpolyode.models.single import Observation, SinglePolyODE
+from skpolyode.models.single import Observation, SingleMemory, SinglePolyODE
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import edge
-from skpolyode.panel.select import at_times
+from skpolyode.panel.select import at_times, series_of_rows
 from skpolyode.panel.units import Standardised
 from skpolyode.streams.stream import SeriesStream, Update
 
@@ -130,30 +135,18 @@ class ModelStream(SeriesStream):
         check_switch("combine", combine)
         chosen = self._started(series)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        return panel.like(flat, self._forecast_values(chosen, flat, offsets, combine), offsets)
+        values = self._embedder.continued(self._ends(chosen, combine), flat, offsets)
+        return panel.like(flat, self._embedder.units.scaler.inverse(values), offsets)
 
-    def _forecast_values(
-        self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray, combine: bool = True
-    ) -> np.ndarray:
-        state, panel = self._states(chosen), self._panel[chosen]
-        clock, known = self._clock.take(chosen), None
-        if combine and self._embedder.stacking is not None:
-            known, driven = self._known(chosen), self._parts[_DRIVEN].cpu().numpy()[chosen]
-        durations = clock.last - clock.start
-        values = np.empty((len(times), panel.n_channels))
-        model, unit = self._embedder, self._embedder.units.time_scale
-        for part, rows, leads, asked in lead_batches(panel, times, offsets, clock.last):
-            here = at_times(panel[part], clock.last[part], np.arange(part.stop - part.start + 1))
-            run = model.free_run(select(state, part), durations[part], leads, here)
-            if known is not None:
-                elapsed = (durations[part, None] + leads) / unit
-                later = model.responses_ahead(here, leads / unit, driven[part])
-                run = model.stacked(run, take_known(known, part), elapsed, later)
-            values[rows] = model.units.scaler.inverse(run)[asked]
-        return values
-
-    def _known(self, chosen: np.ndarray) -> Known:
-        return take_known(_known(self._parts), chosen)
+    def _ends(self, chosen: np.ndarray, combine: bool = True) -> Ends:
+        """Where series end: their panel only has the last rows."""
+        state, clock = self._states(chosen), self._clock.take(chosen)
+        panel = at_times(self._panel[chosen], clock.last, np.arange(len(chosen) + 1))
+        ends = Ends(panel, clock.start, partial(select, state))
+        if not combine or self._embedder.stacking is None:
+            return ends
+        driven = self._parts[_DRIVEN].cpu().numpy()[chosen]
+        return ends._replace(known=take_known(_known(self._parts), chosen), driven=driven)
 
     def sample_paths(
         self,
@@ -334,7 +327,7 @@ class ModelStream(SeriesStream):
         parts = self._parts | self._embedder.states(panel)
         if self._embedder.stacking is not None:
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
-            driven = self._embedder.responses_ahead(panel, since[:, None])
+            driven = self._embedder.responses(panel, since, np.arange(len(since)))
             parts |= self._combined(self._embedder.known(panel), driven)
         if self._embedder.calibration is not None:
             rows = self._embedder.standardised(panel).values, panel.offsets, panel.offsets[1:] - 1
@@ -357,12 +350,12 @@ class ModelStream(SeriesStream):
             observation = Observation(*(column[0] for column in update[:6]), gains)
             moved = self._single.take_in(one, observation, parts[_STATIC][0].numpy())
             state = {name: torch.from_numpy(part)[None] for name, part in moved.items()}
-        elif update.driven_gap is None:
-            state = model.observe(self._run_up(state, data), data, data.series)
         else:
-            gap = update.driven_gap
-            before = gap.follow(model, state)
-            data = replace(data, inputs=gap.course.inputs[gap.target])
+            if (gap := update.driven_gap) is None:
+                before = model.flow_where(data.elapsed > 0, state, data.gap, data.elapsed)
+            else:
+                before = gap.follow(model, state)
+                data = replace(data, inputs=gap.course.inputs[gap.target])
             state = model.observe(before, data, data.series)
         state = state | {_STATIC: parts[_STATIC]}
         if self._has_posterior:
@@ -377,8 +370,8 @@ class ModelStream(SeriesStream):
         """Parts of the combiner after one more observation of each series."""
         values, driven = update.values, parts[_DRIVEN].cpu().numpy()
         if update.driven_gap is not None:
-            since = update.gap[:, None]
-            driven = self._embedder.responses_ahead(update.driven_gap.panel, since, driven)
+            asked = update.driven_gap.panel, update.gap, np.arange(len(update.gap))
+            driven = self._embedder.responses(*asked, driven)
         if update.errors is not None:
             values = self._embedder.without_noisy(values, update.errors)
         rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
@@ -401,25 +394,18 @@ class ModelStream(SeriesStream):
         """Positions (n,) of the selected series, and these, continued with drawn error paths."""
         known = draw_courses(self._embedder.calibration, n_samples, random_state)
         chosen = self._started(series)
-        ends = self._clock.last[chosen], np.arange(len(chosen) + 1)
-        panel, units = at_times(self._panel[chosen], *ends), self._embedder.units
         last = LastCells(*(self._parts[name].cpu().numpy()[chosen] for name in _PARTS[1:]))
-        return chosen, Continued(
-            panel, last, units, *known, lambda part, *asked: self._outlook(chosen[part], *asked)
-        )
+        panel, model = self._ends(chosen).panel, self._embedder
 
-    def _outlook(self, chosen: np.ndarray, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Combined forecasts of series at times (Q,), and predictors of their errors."""
-        model, clock, series = self._embedder, self._clock.take(chosen), series_index(offsets)
-        unit, since = model.units.time_scale, times - clock.last[series]
-        values = model.units.scaler.transform(self._forecast_values(chosen, times, offsets))
-        elapsed = (times - clock.start[series]) / unit
-        expected = model.stacking.expected_errors(self._known(chosen[series]), elapsed)
-        age = np.where(np.isnan(clock.seen_at), np.inf, clock.elapsed[:, None] - clock.seen_at)
-        spread = self._parts[_SPREAD].cpu().numpy()[chosen[series]]
-        signs = model.calibration.signs(spread, expected)
-        leads = since[:, None] + unit * age[series]
-        return Ahead(values, leads, signs, np.ones(values.shape))
+        def outlook(part: Any, times: np.ndarray, offsets: np.ndarray) -> Ahead:
+            clock, series = self._clock.take(chosen[part]), series_index(offsets)
+            age = np.where(np.isnan(clock.seen_at), np.inf, clock.elapsed[:, None] - clock.seen_at)
+            since = times - clock.last[series]
+            leads = since[:, None] + model.units.time_scale * age[series]
+            spread = self._parts[_SPREAD].cpu().numpy()[chosen[part]]
+            return model.outlook_from(self._ends(chosen[part]), times, offsets, leads, spread)
+
+        return chosen, Continued(panel, last, model.units, *known, outlook)
 
     def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
         parts, device = zip(_PARTS, (spread, *last), strict=True), self._embedder.device
@@ -442,17 +428,6 @@ class ModelStream(SeriesStream):
             data = replace(data, error=torch.from_numpy(errors), posterior=parts.get(_POSTERIOR))
         device = self._embedder.device
         return data if device.type == "cpu" else data.to(device, torch.float64)
-
-    def _run_up(self, state: State, data: Packed) -> State:
-        """States just before the observations; no gap precedes the first of a series."""
-        later = data.elapsed > 0
-        if later.all():
-            return self._model.flow(state, data.gap, data.elapsed)
-        if not later.any():
-            return state
-        moved = self._model.flow(select(state, later), data.gap[later], data.elapsed[later])
-        at = (later.nonzero()[:, 0],)
-        return {name: part.index_put(at, moved[name]) for name, part in state.items()}
 
     def _coefficients(self, series: np.ndarray) -> np.ndarray:
         return self._embedder.coefficients_of(self._states(series))
@@ -478,3 +453,112 @@ def _known(parts: State) -> Known:
     """State of the combiner for each series."""
     known = {k: x for k, x in parts.items() if k.startswith(_KNOWN)}
     return {name.removeprefix(_KNOWN): part.cpu().numpy() for name, part in known.items()}
+
+
+class HiPPOStream(SeriesStream):
+    """Polynomial memory of series, updated one observation at a time.
+
+    Made by :meth:`HiPPOTransformer.stream`. Its results always equal those of the transformer for
+    all observations so far, up to rounding. The time of an update does not depend on the number of
+    observations: only the coefficients, the last value and the last times of each series are kept.
+
+    Parameters
+    ----------
+    embedder : PathEmbedder
+        Embedder with the path "linear" or "constant".
+    panel : Panel
+        Labels of the series; its rows are not read.
+    keep : int, float, timedelta, str or None, default=None
+        How far `insert`, `correct` and `retract` may go back: an int number of rows of each series,
+        or a duration; floats are in the units of `times`. None: not at all, in less memory.
+
+    Attributes
+    ----------
+    n_series : int
+        Number of series.
+    n_observations : int64 ndarray of shape (n_series,)
+        Observations of each series so far.
+    last_times : float64 ndarray or DatetimeIndex of shape (n_series,)
+        Time of the last one, NaN before the first.
+
+    See Also
+    --------
+    ModelStream : Streams that forecast as well.
+
+    Examples
+    --------
+    >>> from skpolyode import HiPPOTransformer
+    >>> series = [([0.0, 0.4, 1.5, 2.0], [1.0, 2.0, 2.0, 0.0]), ([0.0, 1.2, 2.0], [0.0, 3.0, 1.0])]
+    >>> transformer = HiPPOTransformer(n_coefficients=4, window=2.0).fit(series)
+    >>> stream = transformer.stream(2)
+    >>> for times, values in zip([[0.0, 0.4], [1.5], [2.0]], [[1.0, 2.0], [2.0], [0.0]]):
+    ...     stream = stream.update(times, values, series=0)
+    >>> bool(abs(stream.embedding(0) - transformer.transform(series[:1])).max() < 1e-12)
+    True
+    """
+
+    _embedder: PathEmbedder
+
+    def _bind(self) -> None:
+        self._memory = self._embedder.past.memory
+
+    @cached_property
+    def _single(self) -> SingleMemory:
+        """The memory of one series; it and its tables are made on first use."""
+        return SingleMemory(self._memory)
+
+    def _blank(self) -> State:
+        shape = self._panel.n_series, self._panel.n_channels
+        size = self._memory.n_coefficients
+        # Each channel's memory ends at its last observation. From there to the last one of the
+        # series the value is held, until the next value of the channel turns it into a line.
+        return {
+            "c": torch.zeros(*shape, size, dtype=torch.float64, device="cpu"),
+            "x": torch.zeros(shape, dtype=torch.float64, device="cpu"),
+        }
+
+    def _resume(self, panel: Panel) -> State:
+        parts, (scaler, unit) = self._blank(), self._embedder.units
+        times, values = panel.elapsed / unit, scaler.read(panel.values)
+        for rows in split_channels(times, values, series_of_rows(panel)):
+            end = np.zeros(panel.n_series)
+            end[rows.series] = rows.times  # keeps the last of each series
+            parts["c"][:, rows.channels] = torch.from_numpy(self._embedder.remembered(rows, end))
+            x = np.zeros((panel.n_series, len(rows.channels)))
+            x[rows.series] = rows.values
+            parts["x"][:, rows.channels] = torch.from_numpy(x)
+        return parts
+
+    def _take_in(self, parts: State, update: Update) -> State:
+        c, x = parts["c"].numpy().copy(), parts["x"].numpy()
+        new = np.where(update.mask, update.values, x)
+        first, again = update.mask & ~update.seen, update.mask & update.seen
+        c[first, 0] = new[first]
+        if again.any():
+            known, gap = x[again], update.channel_gap[again]
+            elapsed = np.broadcast_to(update.elapsed[:, None], again.shape)[again]
+            steps = known[:, None, None]  # (P, 1, Q): of the value, and of the slope of a line
+            if self._embedder.path != "constant":
+                steps = np.stack([known, (new[again] - known) / gap], axis=1)[:, None]
+            if len(x) == 1:
+                propagate = self._single.propagate
+                pairs = zip(c[again], gap, strict=True)
+                moved = [propagate(one[None], g, elapsed[0])[0] for one, g in pairs]
+                c[again] = moved + self._single.respond(steps, gap, elapsed[0])[:, 0]
+            else:
+                before, steps = torch.from_numpy(c[again][:, None]), torch.from_numpy(steps)
+                when = torch.from_numpy(gap), torch.from_numpy(elapsed)
+                moved = self._memory.propagate(before, *when) + self._memory.respond(steps, *when)
+                c[again] = moved[:, 0].numpy()
+        return {"c": torch.from_numpy(c), "x": torch.from_numpy(new)}
+
+    def _coefficients(self, series: np.ndarray) -> np.ndarray:
+        clock, index = self._clock.take(series), torch.from_numpy(series)
+        c, x = self._parts["c"][index].flatten(0, 1), self._parts["x"][index].flatten()
+        since = np.where(np.isnan(clock.seen_at), 0.0, clock.elapsed[:, None] - clock.seen_at)
+        elapsed = torch.from_numpy(clock.elapsed).repeat_interleave(since.shape[1])
+        held = self._memory.hold(c[:, None], x[:, None], torch.from_numpy(since.ravel()), elapsed)
+        return held.view(*since.shape, -1).numpy()
+
+    def _features(self, series: np.ndarray) -> np.ndarray:
+        return self._coefficients(series).reshape(len(series), -1)
