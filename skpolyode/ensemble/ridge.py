@@ -2,9 +2,10 @@
 
 The regression corrects the last value of a channel or the forecast of the mixed model. Its features
 are the last values of all channels and exponential means of their past. If there are few channels,
-cross-validation may add the latest changes of the channel itself (the oldest value of a moving
-average is the next to leave it). The regression is *direct*: each lead has its own coefficients.
-Values are in standard deviations from the mean of their channel, leads in typical gaps.
+cross-validation may add products, and the latest changes of the channel itself (the oldest value of
+a moving average is the next to leave it). The regression is *direct*: each lead has its own
+coefficients. Values are in standard deviations from the mean of their channel, leads in typical
+gaps.
 """
 
 from __future__ import annotations
@@ -29,15 +30,12 @@ _OF_OTHERS = [0, 4]  # features of other channels: their last values, and their 
 class RidgeSettings:
     """Features of the regression, and penalties that cross-validation chooses from.
 
-    With products of features as well, errors 1 to 16 rows ahead are 1.01 times as large (geometric
-    mean of 16 real sets; storms 0.98, aneurysm 1.05).
-
     With a dose every 70 or 290 gaps and a linear response, most forecasts across a dose have 1.2 to
     8 times the error with a `clip_driven` of 5 as with one of 20; 1000 is no better than 20.
     """
 
     max_channels: int = 48  # with more, features come from the channel itself only
-    few_channels: int = 6  # with more, there are no single changes
+    few_channels: int = 6  # with more, there are no products of features, and no single changes
     n_changes: int = 20  # latest ones of a channel, each from one observation to the next
     clip: float = 5.0  # standard deviations at which features are clipped
     clip_driven: float = 20.0  # the same for responses to inputs, as impulses may be rare
@@ -70,8 +68,10 @@ class DirectRidge(Member):
         The simple forecast that is corrected: the last value (0), or that of the mixed model (1).
     coefficients : float64 ndarray of shape (D, J, F + 1)
         Of the standardised features, and a constant.
+    with_products : bool
+        Whether the features include products of last values and of their differences from means.
     with_changes : bool
-        Whether the features include the latest changes of the channel.
+        Whether they include the latest changes of the channel.
     strength : float
         Penalty, as the number of forecasts that a prior of zero coefficients is worth.
     n_driven : int
@@ -83,6 +83,7 @@ class DirectRidge(Member):
     scale: np.ndarray
     bases: np.ndarray
     coefficients: np.ndarray
+    with_products: bool
     with_changes: bool
     strength: float
     n_driven: int
@@ -95,7 +96,7 @@ class DirectRidge(Member):
         """Fit ridge regressions at the knots: to all series, then without each fold of them.
 
         Cross-validation over these folds chooses the strength and, with few channels, whether the
-        features include changes. The criterion is the squared error relative to that
+        features include products and changes. The criterion is the squared error relative to that
         of the last value, a mean over channels and leads. The list is empty if no regression beats
         the last value.
         """
@@ -107,7 +108,7 @@ class DirectRidge(Member):
         few = known.shape[1] <= _SETTINGS.few_channels
         latest = cls.known_at(sample.rows, sample.origins)[sample.origin]
         asked = Asked(sample.elapsed, sample.driven, sample.records, leads[-1], lesson.base)
-        features, of_last, channels = _Features.of(asked, latest, few), [], []
+        features, of_last, channels = _Features.of(asked, latest, few, few), [], []
         for j, rows in enumerate(known.T):
             x, simple = features.of_channel(j, rows)
             n = max(len(x), 1)
@@ -130,7 +131,7 @@ class DirectRidge(Member):
         choice, best = np.unravel_index(share.argmin(), share.shape)
         best_of = zip(*(fits[choice] for fits in channels), strict=True)
         centre, scale, bases, found, _ = map(np.stack, best_of)
-        rest = choice == 1, _SETTINGS.strengths[best], sample.driven.shape[1]
+        rest = choice in (1, 3), choice in (2, 3), _SETTINGS.strengths[best], sample.driven.shape[1]
         folds = range(bases.shape[1])
         return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *rest) for k in folds]
 
@@ -168,7 +169,7 @@ class DirectRidge(Member):
     def forecast(self, known: np.ndarray, asked: Asked) -> np.ndarray:
         """Forecasts (n, D); longer leads count as the longest one of the regression."""
         asked = asked._replace(longest=self.leads[-1])
-        features = _Features.of(asked, known, self.with_changes)
+        features = _Features.of(asked, known, self.with_products, self.with_changes)
         since = asked.records.time_since(asked.elapsed[:, None])
         found = np.full(since.shape, np.nan)
         for j, coefficients in enumerate(self.coefficients):
@@ -248,9 +249,10 @@ class _Features(NamedTuple):
     shared: np.ndarray  # (n, S): of all channels
     before: np.ndarray  # (n, D, F): responses to inputs when the channels were last observed
     driven: np.ndarray  # (n, F): responses at the forecast times
+    n_products: int  # number of products, the last ones of the shared features
 
     @classmethod
-    def of(cls, asked: Asked, known: np.ndarray, with_changes: bool) -> Self:
+    def of(cls, asked: Asked, known: np.ndarray, with_products: bool, with_changes: bool) -> Self:
         elapsed, driven, records, longest, base = asked
         before, recent = np.split(known, [driven.shape[1]], axis=-1)
         since = records.time_since(elapsed[:, None])
@@ -262,12 +264,19 @@ class _Features(NamedTuple):
         last = records.last[..., None]
         means = np.concatenate([records.mean[..., None], records.means], axis=-1)
         levels = np.concatenate([last, means - last], axis=-1)
-        shared = np.empty((len(last), 0))
+        shared, n, n_products = [], len(last), 0
         if last.shape[1] <= _SETTINGS.max_channels:
-            shared = levels[..., _OF_OTHERS].reshape(len(last), -1)
+            shared.append(levels[..., _OF_OTHERS].reshape(n, -1))
+        if with_products:
+            factors = levels[..., [0, 2]].reshape(n, -1)
+            factors = np.clip(factors, -_SETTINGS.clip, _SETTINGS.clip)
+            one, other = np.triu_indices(factors.shape[1])
+            n_products = len(one)
+            shared.append(factors[:, one] * factors[:, other])
+        shared = np.hstack([np.empty((n, 0)), *shared])
         first = simple, since, np.maximum(records.n_values, 1), np.maximum(elapsed, 0.0)
         changes = -np.diff(recent if with_changes else recent[..., :1], axis=-1)
-        return cls(*first, levels, changes, shared, before, driven)
+        return cls(*first, levels, changes, shared, before, driven, n_products)
 
     def of_channel(self, channel: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Features (m, F) of a channel, and its simple forecasts (m, 2), at `rows` (n,)."""
@@ -283,10 +292,16 @@ class _Features(NamedTuple):
         return np.column_stack([*x, before, self.driven[rows] - before]), simple
 
     def choices(self, n_features: int) -> list[np.ndarray]:
-        """Positions of the features in each candidate set: without changes, and with all."""
+        """Positions of the features in each candidate set.
+
+        With few channels there are four: without products and changes, with products, with changes,
+        and with both.
+        """
         every, stop = np.arange(n_features), n_features - self.n_driven
-        n_changes = self.changes.shape[-1]
-        return [np.delete(every, slice(stop - n_changes, stop)), every][: 2 if n_changes else 1]
+        middle = stop - self.changes.shape[-1]
+        start = middle - self.n_products
+        left_out = slice(start, stop), slice(middle, stop), slice(start, middle), slice(0)
+        return [np.delete(every, out) for out in left_out] if self.n_products else [every]
 
     @property
     def n_driven(self) -> int:

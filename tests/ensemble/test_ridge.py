@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -60,9 +61,11 @@ def answers(own: DirectRidge, sample: Sample) -> np.ndarray:
     return own.forecast(before, asked_of(sample))
 
 
-def features_of(sample: Sample, longest: float, with_changes: bool = False) -> ridge._Features:
+def features_of(
+    sample: Sample, with_products: bool, longest: float, with_changes: bool = False
+) -> ridge._Features:
     known = DirectRidge.known_at(sample.rows, sample.origins)[sample.origin]
-    return ridge._Features.of(asked_of(sample, longest), known, with_changes)
+    return ridge._Features.of(asked_of(sample, longest), known, with_products, with_changes)
 
 
 def test_what_other_channels_say_is_found():
@@ -83,7 +86,7 @@ def test_it_is_a_ridge_regression_at_each_lead(strength, monkeypatch):
     own = learned(sample, LEADS[:1])
     found = answers(own, sample)[:, 0]
 
-    features = features_of(sample, LEADS[0], own.with_changes)
+    features = features_of(sample, own.with_products, LEADS[0], own.with_changes)
     x, naive = features.of_channel(0, np.ones(len(sample.elapsed), dtype=bool))
     x, base = ridge._standardised(x, own.centre[0], own.scale[0], 0), naive[:, own.bases[0, 0]]
     oracle = Ridge(alpha=strength, fit_intercept=False)
@@ -99,8 +102,8 @@ def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
     sample = replace(sample, actual=np.where([True, False], actual, np.nan))
     folds, known = sample.series % 5, np.ones(len(sample.series), dtype=bool)
     errors = {}
-    for with_changes in (False, True):
-        features = features_of(sample, LEADS[0], with_changes)
+    for with_products, with_changes in product((False, True), repeat=2):
+        features = features_of(sample, with_products, LEADS[0], with_changes)
         x, naive = features.of_channel(0, known)
         x = np.column_stack([np.clip((x - x.mean(0)) / np.maximum(x.std(0), 1e-9), -5, 5), known])
         x[:, :-1] *= features.of_channel(0, known)[0].std(axis=0) > 1e-6
@@ -112,19 +115,19 @@ def test_strength_is_that_of_the_least_error_in_cross_validation(monkeypatch):
                 base = (wrong[~out] ** 2).sum(axis=0).argmin()
                 model = Ridge(alpha=strength, fit_intercept=False).fit(x[~out], wrong[~out, base])
                 left[out] = wrong[out, base] - model.predict(x[out])
-            errors[with_changes, strength] = np.mean(left**2)
-    changes, strength = min(errors, key=errors.get)
+            errors[with_products, with_changes, strength] = np.mean(left**2)
+    products, changes, strength = min(errors, key=errors.get)
     own = learned(sample, LEADS[:1])
     assert own.strength == strength
     monkeypatch.setattr(ridge, "_SETTINGS", ridge.RidgeSettings(strengths=(strength,)))
-    assert own.with_changes == changes
+    assert (own.with_products, own.with_changes) == (products, changes)
     again = learned(sample, LEADS[:1])
     np.testing.assert_allclose(again.coefficients, own.coefficients)
 
     # Each fold is forecast by what the others tell of the same features.
     folded = all_learned(sample, LEADS[:1], sample.records.last)[1:]
     assert len(folded) == 5
-    features = features_of(sample, LEADS[0], changes)
+    features = features_of(sample, products, LEADS[0], changes)
     x, naive = features.of_channel(0, known)
     x, naive = ridge._standardised(x, own.centre[0], own.scale[0], 0), naive[:, own.bases[0, 0]]
     for k, other in enumerate(folded):
@@ -164,7 +167,7 @@ def test_latest_changes_grow_row_by_row():
     driven = rng.standard_normal((len(values), 1))
     rows = rows_of(panel.times, values, panel.offsets)._replace(driven=driven)
     none = np.zeros(0)
-    own = DirectRidge(none, none, none, none, none, True, 1.0, n_driven=1)
+    own = DirectRidge(none, none, none, none, none, True, True, 1.0, n_driven=1)
     known = own.start(3, 2)
     for k in range(n_rows):
         places = panel.offsets[:-1] + k
@@ -227,7 +230,7 @@ def test_many_channels_are_forecast_from_their_own():
 def test_it_answers_before_other_channels_were_last_observed():
     own, test = learned(ridge_sample(pushed(60, 0))), ridge_sample(pushed(20, 1))
     early = replace(test, elapsed=np.full(len(test.elapsed), -5.0))
-    features = features_of(early, 4.0)
+    features = features_of(early, False, 4.0)
     assert not features.since.any()
     assert not features.elapsed.any()
     assert np.isfinite(answers(own, early)).all()
@@ -237,7 +240,7 @@ def test_beyond_the_longest_lead_of_training_nothing_goes_on():
     """Leads stop; only how long the series has lasted may still count."""
     sample = ridge_sample(pushed(20, 0))
     found = [
-        features_of(replace(sample, elapsed=2.0 + 1.5 * np.full(len(sample.elapsed), own)), 4)
+        features_of(replace(sample, elapsed=2.0 + 1.5 * np.full(len(sample.elapsed), own)), True, 4)
         for own in (6.0, 1e6)
     ]
     np.testing.assert_array_equal(found[0].since, 4.0)
