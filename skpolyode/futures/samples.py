@@ -108,7 +108,9 @@ class SamplePaths:
         """
         return self._like(self._is_beyond(threshold, direction).mean(axis=1))
 
-    def time_beyond(self, threshold: float, direction: str, channel: str | int = 0) -> np.ndarray:
+    def time_beyond(
+        self, threshold: float, direction: str, channel: str | int | None = None
+    ) -> np.ndarray:
         """Share of the times at which a sample is at or beyond a threshold; for even spacing.
 
         Parameters
@@ -117,8 +119,8 @@ class SamplePaths:
             In the units of the channel.
         direction : {"above", "below"}
             Which side is beyond.
-        channel : str or int, default=0
-            By name or position.
+        channel : str, int or None, default=None
+            By name or position; None if there is only one.
 
         Returns
         -------
@@ -127,15 +129,15 @@ class SamplePaths:
         beyond = self._is_beyond(threshold, direction)[..., channel_at(self.forecast, channel)]
         return np.add.reduceat(beyond, self.forecast.offsets[:-1]) / self.forecast.lengths[:, None]
 
-    def extremes(self, direction: str, channel: str | int = 0) -> np.ndarray:
+    def extremes(self, direction: str, channel: str | int | None = None) -> np.ndarray:
         """Highest or lowest value of each sample over the times of `forecast`.
 
         Parameters
         ----------
         direction : {"above", "below"}
             "above" for the highest value.
-        channel : str or int, default=0
-            By name or position.
+        channel : str, int or None, default=None
+            By name or position; None if there is only one.
 
         Returns
         -------
@@ -154,13 +156,13 @@ class SamplePaths:
         weights = (gap + np.where(np.isin(np.arange(len(t)), offsets), 0.0, np.roll(gap, 1))) / 2
         return np.add.reduceat(weights[:, None, None] * self.samples, offsets[:-1])
 
-    def integral(self, channel: str | int = 0) -> np.ndarray:
+    def integral(self, channel: str | int | None = None) -> np.ndarray:
         """Integral of each sample over the times of `forecast`, linear between them.
 
         Parameters
         ----------
-        channel : str or int, default=0
-            By name or position.
+        channel : str, int or None, default=None
+            By name or position; None if there is only one.
 
         Returns
         -------
@@ -169,13 +171,13 @@ class SamplePaths:
         """
         return self.integrals()[..., channel_at(self.forecast, channel)]
 
-    def mean(self, channel: str | int = 0) -> np.ndarray:
+    def mean(self, channel: str | int | None = None) -> np.ndarray:
         """Mean of each sample in time: its integral, divided by the span of its times.
 
         Parameters
         ----------
-        channel : str or int, default=0
-            By name or position.
+        channel : str, int or None, default=None
+            By name or position; None if there is only one.
 
         Returns
         -------
@@ -187,7 +189,9 @@ class SamplePaths:
         first = self.samples[offsets[:-1], :, channel_at(self.forecast, channel)]
         return np.where(span > 0, self.integral(channel) / np.where(span > 0, span, 1.0), first)
 
-    def total(self, at: Any, channel: str | int = 0, relative_to: str | None = None) -> np.ndarray:
+    def total(
+        self, at: Any, channel: str | int | None = None, relative_to: str | None = None
+    ) -> np.ndarray:
         """Sum of each sample over given times, such as the load over 24 hours.
 
         Parameters
@@ -195,8 +199,8 @@ class SamplePaths:
         at : array-like of shape (Q,) or list of such
             Times within the range of those of `forecast`, for all series or for each; samples are
             linear between their times.
-        channel : str or int, default=0
-            By name or position.
+        channel : str, int or None, default=None
+            By name or position; None if there is only one.
         relative_to : {"start", "end"} or None, default=None
             What `at` counts from: the first or the last time of each series of `forecast`.
 

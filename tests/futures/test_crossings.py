@@ -83,12 +83,12 @@ def test_samples_are_found_by_series(paths):
 
 def test_what_samples_tell(paths):
     np.testing.assert_array_equal(paths.extremes("above", "x1"), [[7, 9, 11], [25, 27, 29]])
-    np.testing.assert_array_equal(paths.extremes("below"), [[0, 2, 4], [12, 14, 16]])
+    np.testing.assert_array_equal(paths.extremes("below", 0), [[0, 2, 4], [12, 14, 16]])
     beyond = paths.exceedance(8.0, "above")
     np.testing.assert_allclose(beyond.values[:2, 0], [0, 2 / 3])
     np.testing.assert_array_equal(beyond.times, paths.forecast.times)
-    np.testing.assert_allclose(paths.time_beyond(8.0, "above"), [[0, 0.5, 0.5], [1, 1, 1]])
-    np.testing.assert_allclose(paths.time_beyond(8.0, "below"), [[1, 1, 0.5], [0, 0, 0]])
+    np.testing.assert_allclose(paths.time_beyond(8.0, "above", 0), [[0, 0.5, 0.5], [1, 1, 1]])
+    np.testing.assert_allclose(paths.time_beyond(8.0, "below", 0), [[1, 1, 0.5], [0, 0, 0]])
     np.testing.assert_array_equal(paths.quantiles([0.5])[0.5].values, paths.samples[:, 1])
 
 
@@ -111,6 +111,7 @@ def test_no_value_is_above_or_below_nan(paths):
         (lambda p: p.extremes("up"), 'direction must be "above" or "below", got \'up\''),
         (lambda p: p.extremes("above", "hr"), r"channel must be one of \['x0', 'x1'\].*got 'hr'"),
         (lambda p: p.extremes("above", 2), "a position from 0 to 1, got 2"),
+        (lambda p: p.extremes("above"), "a position from 0 to 1, got None"),
         (lambda p: p.quantiles([1.5]), "alpha"),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_window_that_spans_the_end_is_the_sum_of_its_parts(model):
     assert (widths[0] < widths[1] + widths[2]).all()
     grid = np.linspace(0, 1.5, 2)
     sampled = model.sample_paths(SERIES, grid, "end", n_samples=500, random_state=0)
-    assert sampled.integral().shape == (12, 500)
+    assert sampled.integral(1).shape == (12, 500)
 
 
 def test_alone_and_in_batch_dated_and_saved_alike(model, tmp_path):
