@@ -70,8 +70,8 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_371,
-    "code lines of the core": 11_680,
+    "code lines of the package": 20_368,
+    "code lines of the core": 11_666,
     "tuned constants": 254,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
