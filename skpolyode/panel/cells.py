@@ -255,10 +255,10 @@ class Times(NamedTuple):
 
     def format(self, row: int, digits: int = 15) -> str:
         """Return the time of a row as text; numbers of 10^6 and more keep all digits."""
-        time = self.at([row]).to_user()[0] if np.isfinite(self.counts[row]) else np.nan
-        if self.unit is None or np.isnan(self.counts[row]):
-            return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
-        return str(time)
+        time = self.at([row]).to_user()[0] if np.isfinite(self.counts[row]) else self.counts[row]
+        if isinstance(time, pd.Timestamp):
+            return str(time)
+        return f"{float(time):.{digits if abs(time) < 1e6 else 15}g}"
 
     def to_user(self) -> np.ndarray | pd.DatetimeIndex:
         """Return the times in the user's type."""

@@ -21,7 +21,7 @@ from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.query import choose_window
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import hide_cells, observed_part, take
+from skpolyode.panel.select import keep_rows, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.base import hidden_layer
@@ -346,7 +346,7 @@ def _with_hidden_rows(panel: Panel, rng: np.random.RandomState) -> Panel:
     share = rng.uniform(0, _HIDDEN, panel.n_series)
     hidden = rng.random_sample(panel.n_observations) < np.repeat(share, panel.lengths)
     hidden[panel.offsets[1:] - 1] = False
-    return observed_part(hide_cells(panel, np.broadcast_to(hidden[:, None], panel.values.shape)))
+    return keep_rows(panel, ~hidden)
 
 
 def _window_columns(before: Panel, past: MemoryReadout) -> tuple[Tensor, ...]:

@@ -152,6 +152,12 @@ def test_panels_that_count_from_the_start_give_back_the_times_of_the_user(times)
     assert repr(counted) == repr(panel)
 
 
+@pytest.mark.parametrize("unit", [None, "D"])
+def test_times_that_are_not_finite_are_shown_as_they_are(unit):
+    times = Times(np.array([np.inf, -np.inf, np.nan]), unit)
+    assert [times.format(row) for row in range(3)] == ["inf", "-inf", "nan"]
+
+
 def test_unix_seconds_become_datetimes_with_a_unit():
     series = [([1_700_000_000.25, 1_700_000_060.5], [1, 2])]
     plain = as_panel(series)
