@@ -39,7 +39,6 @@ class BadCell(NamedTuple):
 
 def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
     """Return an array of numbers, and the cells that are not numbers (replaced by 0.0)."""
-    values = unmasked(values)
     if isinstance(values, pd.DataFrame | pd.Series):
         array = values.to_numpy()
         if array.dtype == object:  # tested late: the dtypes of a frame take most of the time
@@ -77,16 +76,48 @@ def text_columns(bad: Sequence[BadCell], n_rows: int, n_columns: int = 1) -> dic
     return {k: cells[0] for k, cells in found.items() if len(cells) > max(1, n_rows / 2)}
 
 
+def foreign(X: Any, name: str = "x") -> str | None:
+    """Return why an object of another package would be misread, and its remedy; else None.
+
+    `name` is its name in the remedy.
+    """
+    if isinstance(X, pd.DataFrame | pd.Series):  # a column may have the name of an attribute
+        return None
+    kind, unit = type(X).__name__, str(getattr(X, "unit", getattr(X, "units", None)) or "")
+    if hasattr(X, "dims") and hasattr(X, "coords"):  # xarray
+        label = "'x'" if getattr(X, "name", kind) is None else ""
+        plain = f", or {name}.to_numpy() for bare numbers" if hasattr(X, "to_numpy") else ""
+        frame = f"{name}.to_dataframe({label}).reset_index()"
+        give, lost = f"Panel.from_long({frame}, id=..., time=...){plain}", "names, times and ids"
+    elif hasattr(X, "colnames") and hasattr(X, "to_pandas"):  # a table of astropy
+        give = f"{name}.to_pandas(), or Panel.from_long({name}.to_pandas(), id=..., time=...)"
+        lost = "column names"
+    elif hasattr(X, "to_value") and hasattr(X, "scale"):  # times of astropy
+        give, lost = f"{name}.to_value({'s' if hasattr(X, 'to') else 'datetime64'!r})", "time scale"
+    elif hasattr(X, "to") and unit not in ("", "dimensionless"):
+        number = "magnitude" if hasattr(X, "magnitude") else "value"
+        give, lost = f"numbers of one unit for all series, {name}.to({unit!r}).{number}", "unit"
+    else:
+        return None
+    return f"a {kind} would lose its {lost}; give {give}"
+
+
 def unmasked(values: Any) -> Any:
     """Return masked arrays, and lists of them, with NaN (None, NaT) in masked cells.
 
     Anything else is returned as it is. numpy drops the mask silently when it converts a masked
-    array to a plain one.
+    array to a plain one, and names and units likewise: objects that have any are a TypeError.
     """
-    if isinstance(values, list | tuple) and any(isinstance(v, np.ma.MaskedArray) for v in values):
-        values = np.ma.array(values)
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
+    if isinstance(values, list | tuple):
+        each = {type(item): item for item in values}.values()  # one of each type
+        nested = any(hasattr(item, "__len__") and not isinstance(item, str) for item in each)
+        return [unmasked(item) for item in values] if nested else values
+    if reason := foreign(values):
+        raise TypeError(reason)
+    if isinstance(values, np.ndarray) and hasattr(values, "unmasked"):  # of astropy
+        values = np.ma.array(values.unmasked, mask=values.mask)
+    if values is np.ma.masked or not isinstance(values, np.ma.MaskedArray):
+        return None if values is np.ma.masked else values
     if values.dtype.kind in "mM":
         return values.filled(np.array("NaT", values.dtype))
     if values.dtype.kind in NUMBER_KINDS:
@@ -282,7 +313,7 @@ def read_times(times: object) -> TimeBlock:
     """
     times = unmasked(times)
     if isinstance(times, np.ndarray) and times.dtype.kind in NUMBER_KINDS:
-        return TimeBlock(times)
+        return TimeBlock(np.asarray(times))
     if isinstance(times, pd.Series):
         times = pd.Index(times, dtype=times.dtype)
     if isinstance(times, pd.MultiIndex):
@@ -299,9 +330,9 @@ def read_times(times: object) -> TimeBlock:
         return TimeBlock(array)
     if array.dtype.kind in "mM":
         return _ticks_of(array)
-    if array.dtype.kind != "O":
-        remedy = _TEXT_REMEDY if array.dtype.kind in "US" else ""
-        raise TypeError(f"times must be numbers or datetimes, got dtype {array.dtype}{remedy}")
+    if array.dtype.kind not in "OUS":
+        raise TypeError(f"times must be numbers or datetimes, got dtype {array.dtype}")
+    array = np.array(times, dtype=object)  # numpy has turned a list with one text into text
     known = [cell for cell in array.ravel() if cell is not None and cell is not pd.NaT]
     for kinds, index in _INDEX_OF.items():
         if known and all(isinstance(cell, kinds) for cell in known):
@@ -316,9 +347,22 @@ def read_times(times: object) -> TimeBlock:
                 ) from error
     numbers, bad = to_float(array)
     if bad:
-        remedy = _TEXT_REMEDY if isinstance(bad[0].content, str) else ""
-        raise TypeError(f"times must be numbers or datetimes, {bad[0]}{remedy}")
+        cell = _stranger(array, bad)
+        *series, row = np.unravel_index(cell.position, array.shape)
+        where = f"in row {row}" + "".join(f" of series {k}" for k in series)
+        remedy = _TEXT_REMEDY if isinstance(cell.content, str) else ""
+        raise TypeError(f"times must be numbers or datetimes, {cell} {where}{remedy}")
     return TimeBlock(numbers)
+
+
+def _stranger(array: np.ndarray, bad: Sequence[BadCell]) -> BadCell:
+    """The cell that makes times unreadable: among dates what is none, and text first."""
+    cells = [BadCell(k, cell) for k, cell in enumerate(array.ravel())]
+    cells = [cell for cell in cells if cell.content is not None and cell.content is not pd.NaT]
+    for kinds in _INDEX_OF:
+        others = [cell for cell in cells if not isinstance(cell.content, kinds)]
+        bad = others if 0 < 2 * len(others) < len(cells) else bad
+    return next((cell for cell in bad if isinstance(cell.content, str)), bad[0])
 
 
 def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:

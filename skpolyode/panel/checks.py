@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
-from skpolyode.panel.cells import LAST_WHOLE, MICROSECONDS, BadCell, is_missing, unmasked
+from skpolyode.panel.cells import LAST_WHOLE, MICROSECONDS, BadCell, foreign, is_missing, unmasked
 from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
@@ -128,6 +128,8 @@ def build_rows(
 
     All faults are raised together. `maker` is the method of `Panel` that was called, or None.
     """
+    if reason := foreign(data, name):
+        raise TypeError(f"{name} must be converted: {reason}.")
     options = {"time_unit": time_unit, "duplicates": duplicates, "empty": empty}
     choices = (None, *MICROSECONDS), get_args(Duplicates), get_args(Empty)
     for (option, value), known in zip(options.items(), choices, strict=True):

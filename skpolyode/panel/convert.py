@@ -21,6 +21,7 @@ from skpolyode.panel.cells import (
     NUMBER_KINDS,
     column_names,
     column_of,
+    foreign,
     is_id_name,
     is_nested,
     is_time_name,
@@ -319,6 +320,9 @@ def _reader_of(X: Any) -> Reader | None:
 
 def refusal(X: Any) -> str | None:
     """Return why an input would be misread, and how to pass it; None if it is read correctly."""
+    item = first_of(list(X.values()) if isinstance(X, Mapping) else X)
+    if reason := foreign(X, "X") or foreign(item):
+        return f"must be converted: {reason}."
     if isinstance(X, pd.api.typing.DataFrameGroupBy):
         return "is a groupby; pass dict(list(X)), whose keys are the ids."
     if isinstance(X, pd.Series) and X.dtype.kind != "O":

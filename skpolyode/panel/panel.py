@@ -21,7 +21,12 @@ from skpolyode.panel.readers.lists import (
     rows_from_series,
     with_errors,
 )
-from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
+from skpolyode.panel.readers.long import (
+    id_columns,
+    rows_from_long,
+    rows_from_nothing,
+    rows_from_sktime,
+)
 from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
 from skpolyode.panel.selection import channel_order, concat_rows, refuse_reordered
 from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
@@ -302,7 +307,7 @@ class Panel:
         cls,
         df: Any,
         *,
-        id: str,
+        id: str | Sequence[str],
         time: str,
         values: str | Sequence[str] | None = None,
         channel: str | None = None,
@@ -323,8 +328,9 @@ class Panel:
         df : pandas or polars DataFrame, or pyarrow Table
             The table. Rows of a series need not be neighbours; series are kept in the order in
             which they first occur.
-        id : str
-            Column, or level of the index, that identifies the series.
+        id : str or sequence of str
+            Column, or level of the index, that identifies the series. The ids of several columns
+            are tuples.
         time : str
             Column, or level of the index, of times: numbers, datetimes or timedeltas.
         values : str or sequence of str or None, default=None
@@ -371,7 +377,7 @@ class Panel:
         reader = partial(rows_from_long, id=id, time=time)
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
             shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
-            read = reader if len(inputs) else partial(rows_from_nothing, (id, time))
+            read = reader if len(inputs) else partial(rows_from_nothing, (*id_columns(id), time))
             maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
             rows = build_rows("inputs", read, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
@@ -986,13 +992,13 @@ class Panel:
         bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         return [(times[start:stop], self.values[start:stop]) for start, stop in bounds]
 
-    def to_long(self, *, id: str = "id", time: str = "time") -> pd.DataFrame:
+    def to_long(self, *, id: str | Sequence[str] = "id", time: str = "time") -> pd.DataFrame:
         """Return one table with a row for each time, the inverse of `Panel.from_long`.
 
         Parameters
         ----------
-        id : str, default="id"
-            Name of the column of ids.
+        id : str or sequence of str, default="id"
+            Name of the column of ids, or those of one column for each part of ids that are tuples.
         time : str, default="time"
             Name of the column of times.
 
@@ -1008,13 +1014,19 @@ class Panel:
             If a channel has the name of one of the other columns.
         """
         beside = [] if self.errors is None else [f"{name}_error" for name in self.channel_names]
-        taken = [name for name in (id, time, *beside) if name in self.channel_names]
+        ids = id_columns(id)
+        head = pd.DataFrame(self.ids.tolist() if len(ids) > 1 else {0: self.ids})
+        if head.shape[1] != len(ids):
+            first = plain_repr(self.ids[0])
+            raise ValueError(f"id={id!r} names {len(ids)} columns, but an id is {first}.")
+        taken = [name for name in (*ids, time, *beside) if name in self.channel_names]
         if taken:
             raise ValueError(
                 f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
             )
-        head = {id: np.repeat(self.ids, self.lengths), time: self.user_times()}
-        tables = [pd.DataFrame(head), pd.DataFrame(self.values, columns=list(self.channel_names))]
+        head = head.set_axis(ids, axis=1).loc[series_index(self.offsets)].reset_index(drop=True)
+        tables = [head, pd.DataFrame({time: self.user_times()})]
+        tables.append(pd.DataFrame(self.values, columns=list(self.channel_names)))
         if self.errors is not None:
             tables.append(pd.DataFrame(self.errors, columns=beside))
         return pd.concat(tables, axis=1)

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel
-from skpolyode.panel.readers.long import error_columns, value_columns
+from skpolyode.panel.readers.long import error_columns, refuse_many, value_columns
 from skpolyode.saving.objects import replace_file
 
 ROWS_PER_CHUNK = 500_000  # read, and held, at once
@@ -101,6 +101,8 @@ def open_source(
     ValueError
         If a file lacks a column, or if a channel or the times are of a type that is not allowed.
     """
+    for role, name in {"id": id, "time": time}.items():
+        refuse_many(role, name, "table")
     try:
         is_open = isinstance(source, ds.Dataset)
         dataset = source if is_open else ds.dataset(source, format="parquet")

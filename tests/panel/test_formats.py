@@ -271,7 +271,7 @@ def test_long_tables_with_a_column_of_times_are_refused():
         ([frames()[0], (T0, V0)], "series 1: must be a DataFrame or Series like the others"),
         ([(["mon", "tue"], [1, 2])], r"series 0: times must be numbers .*pandas\.to_datetime"),
         ([(["1", 2, None], [1, 2, 3])], r"series 0: times must be .* got '1' \(str\)"),
-        ([(pd.Index(["a"]), [1])], r"series 0: times must be .* got 'a' \(str\); convert text"),
+        ([(pd.Index(["a"]), [1])], r"series 0: times must be .* got 'a' \(str\) in row 0; convert"),
         ([([1 + 2j], [1])], "series 0: times must be numbers or datetimes, got dtype complex128"),
     ],
 )

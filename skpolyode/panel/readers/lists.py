@@ -16,6 +16,7 @@ from skpolyode.panel.cells import (
     TimeBlock,
     as_pandas,
     column_names,
+    foreign,
     is_id_name,
     is_time_name,
     join_times,
@@ -136,7 +137,8 @@ def _read_array(series: object, shape: str, ndim: int) -> Block:
 def _read_frame(table: object) -> Block:
     """Read a frame; an error if rows are only numbered and a column is named like times or ids."""
     if not isinstance(table, _LABELLED):
-        raise TypeError(f"must be a DataFrame or Series like the others, got {type(table)}")
+        kind = f"must be a DataFrame or Series like the others, got {type(table)}"
+        raise TypeError(foreign(table) or kind)
     is_counted = table.index.name is None and table.index.dtype.kind in "iu"
     for name in table.columns if isinstance(table, pd.DataFrame) and is_counted else ():
         if is_time_name(name):

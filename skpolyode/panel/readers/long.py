@@ -64,7 +64,7 @@ def rows_from_long(
     faults: Faults,
     time_unit: str | None,
     *,
-    id: str,
+    id: str | Sequence[str],
     time: str,
     values: str | Sequence[str] | None = None,
     channel: str | None = None,
@@ -73,7 +73,9 @@ def rows_from_long(
     static: object = None,
     **merging: Any,
 ) -> Rows:
-    """Read a table with a column of ids and a column of times; see `Panel.from_long`."""
+    """Read a table with columns of ids and a column of times; see `Panel.from_long`."""
+    ids = id_columns(id)
+    refuse_many("time", time, faults.name)
     if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
         df = df.to_pandas()
     if isinstance(df, pd.DataFrame):
@@ -84,7 +86,8 @@ def rows_from_long(
                 f"['_'.join(filter(None, map(str, c))) for c in {faults.name}.columns], axis=1)."
             )
         # Ids and times may be in the index.
-        levels = [key for key in (id, time) if key in df.index.names and key not in df.columns]
+        keys = (key for key in (*ids, time) if key not in df.columns)
+        levels = [key for key in keys if key in df.index.names]
         df = df.reset_index(level=levels) if levels else df
     elif not hasattr(df, "__len__") or not hasattr(df, "columns"):
         raise TypeError(
@@ -98,11 +101,13 @@ def rows_from_long(
         isinstance(column, str) for column in static_columns
     ):
         static_columns = []  # a separate table, or none
-    used = [id, time, *static_columns, *([channel, value] if channel is not None else [])]
+    used = [*ids, time, *static_columns, *([channel, value] if channel is not None else [])]
     used += error_columns(error)
     names = value_columns(faults.name, df.columns, used, values)
     require_series(len(df), faults.name)
-    table = read_table(column_of(df, id), column_of(df, time), faults, time_unit, **merging)
+    labels = [column_of(df, name) for name in ids]
+    labels = labels[0] if len(ids) == 1 else pd.MultiIndex.from_arrays(labels)
+    table = read_table(labels, column_of(df, time), faults, time_unit, **merging)
     if channel is not None:
         rows = _pivot_columns(df, table, channel, value, error)
     else:
@@ -114,6 +119,22 @@ def rows_from_long(
     if static_columns:
         static = _constant_columns(df, table, static_columns)
     return replace(rows, static=static)
+
+
+def id_columns(id: Any) -> list[Any]:
+    """Columns of ids, of which there may be several; see `Panel.from_long`."""
+    return list(id) if isinstance(id, list | tuple) else [id]
+
+
+def refuse_many(role: str, columns: Any, table: str) -> None:
+    """Raise a TypeError for several columns where one is needed, as for times."""
+    if not isinstance(columns, list | tuple):
+        return
+    joined = " + ' ' + ".join(f"{table}[{name!r}].astype(str)" for name in columns)
+    joined = f"pandas.to_datetime({joined})" if role == "time" else joined
+    remedy = f"make one of them, {table} = {table}.assign({role}={joined})"
+    remedy = f"give {columns[0]!r}" if len(columns) == 1 else remedy
+    raise TypeError(f"{role} must be the name of one column, got {columns!r}; {remedy}.")
 
 
 def rows_from_nothing(
@@ -128,7 +149,13 @@ def read_table(
     ids: object, times: object, faults: Faults, time_unit: str | None, **merging: Any
 ) -> Table:
     """Number the series in the order in which they first occur."""
-    codes, uniques = pd.factorize(ids)
+    if isinstance(ids, pd.MultiIndex):  # faster than to factorize tuples
+        keys = [ids.get_level_values(level) for level in range(ids.nlevels)]
+        codes = pd.Series(0, ids).groupby(keys, sort=False, observed=True).ngroup()
+        codes = codes.fillna(-1).to_numpy(dtype=np.int64)
+        uniques = ids[np.unique(codes, return_index=True)[1]]
+    else:
+        codes, uniques = pd.factorize(ids)
     missing = np.flatnonzero(codes < 0)
     if len(missing):
         raise ValueError(
