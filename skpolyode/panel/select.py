@@ -85,13 +85,20 @@ def fill_values(
 
 
 def blank_panel(
-    n_series: int, channel_names: Sequence[str], *, has_channel_names: bool, **labels: Any
+    n_series: int,
+    channel_names: Sequence[str],
+    *,
+    has_channel_names: bool,
+    tz: str | None = None,
+    **labels: Any,
 ) -> Panel:
-    """Panel without rows, with the unit of its times and the static rows in `labels`."""
+    """Panel without rows, with the unit and zone of its times and the static rows in `labels`."""
     nothing = np.empty(0), np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64)
     labels |= {"channel_names": channel_names, "empty": "keep"}
     blank = build_rows("stream", rows_from_flat, nothing, **labels)
-    blank = replace(blank, keeps_empty=False, has_channel_names=has_channel_names)
+    times = blank.times._replace(tz=tz)
+    options = {"keeps_empty": False, "has_channel_names": has_channel_names}
+    blank = replace(blank, times=times, **options)
     return Panel.from_rows(blank, checked=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,12 +40,35 @@ def refuse_reordered(values: object, panel: Any, name: str) -> None:
 def align_to_fit(panel: Any, estimator: Any, name: str = "X") -> Any:
     """Panel with the channels that an estimator was fitted on, in its order.
 
-    Without an attribute `channel_names_` of the estimator, the panel is returned as it is.
+    Without an attribute `channel_names_` of the estimator, the panel is returned as it is. A
+    ValueError if the unit of times is not that of fit.
     """
     if not hasattr(estimator, "channel_names_"):
         return panel
-    names, named = estimator.channel_names_, estimator.has_channel_names_
-    return panel.align_channels(names, named=named, owner=type(estimator).__name__, name=name)
+    names, named, owner = estimator.channel_names_, estimator.has_channel_names_, type(estimator)
+    panel = panel.align_channels(names, named=named, owner=owner.__name__, name=name)
+    unit = getattr(estimator, "time_unit_", panel.time_unit)
+    if panel.time_unit != unit:
+        found, wanted = (Times(panel.times, each).clock for each in (panel.time_unit, unit))
+        both = panel.is_datetime and unit is not None
+        remedy = f"build {name} with time_unit={unit!r} (Panel.from_frames, ...)"
+        remedy = remedy if both else "give datetimes to both, or numbers"
+        raise ValueError(
+            f"the times of {name} are in {found}, but {owner.__name__} was fitted on times in "
+            f"{wanted}: {remedy}."
+        )
+    return panel
+
+
+def warn_of_zone(tz: str | None, fitted: str | None, what: str, stacklevel: int = 5) -> None:
+    """Warn of datetimes of which only the new ones, or only those of `fit`, have a time zone."""
+    if (tz is None) != (fitted is None):
+        new, old = (f"the time zone {zone}" if zone else "no time zone" for zone in (tz, fitted))
+        warnings.warn(
+            f"{what} have {new}, those of `fit` had {old}, so that the same hour is another "
+            "moment: give both the same, with tz_localize.",
+            stacklevel=stacklevel,
+        )
 
 
 def channel_order(

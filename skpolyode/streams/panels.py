@@ -38,7 +38,7 @@ from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.readers.long import Table, group_rows
 from skpolyode.panel.rows import Rows, are_offsets, default_channel_names
 from skpolyode.panel.select import at_times, keep_rows, series_of_rows
-from skpolyode.panel.selection import channel_order, refuse_reordered
+from skpolyode.panel.selection import channel_order, refuse_reordered, warn_of_zone
 from skpolyode.panel.units import note_judged
 from skpolyode.saving.codec import checked_zone, register, register_attributes
 
@@ -177,14 +177,19 @@ def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarra
 
 
 def begun_at(panel: Panel, times: Any) -> Panel:
-    """Panel without rows whose times count from the first datetimes, in their time zone."""
+    """Panel without rows whose times count from the first datetimes, in their time zone.
+
+    Before, its zone is that of `fit`, or of inputs.
+    """
     block = read_instants(times, panel, "update: times")
     if block.kind != "datetime":
         return panel
     read, clock = join_times([block], panel.time_unit), panel.rows.times
     if not (known := np.isfinite(read.counts)).any():
         return panel
-    clock, origin = clock._replace(tz=panel.tz or block.tz), None
+    if (driven := getattr(getattr(panel.inputs, "stored", None), "tz", None)) is None:
+        warn_of_zone(block.tz, panel.tz, "times of this stream", stacklevel=4)
+    clock, origin = clock._replace(tz=driven or block.tz), None
     if read.ticks is not None:
         clock = clock._replace(ticks=np.empty(0, dtype=np.int64), per_unit=read.per_unit)
         origin = np.full(panel.n_series, read.ticks[known].min())

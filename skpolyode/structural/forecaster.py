@@ -33,7 +33,7 @@ from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel, as_panel, offsets_from, query_times
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty, fill_values, series_of_rows
-from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.selection import align_to_fit, warn_of_zone
 from skpolyode.panel.units import CellLimits, warn_of_codes, within_limits
 from skpolyode.saving.codec import saved
 from skpolyode.saving.objects import register_estimator
@@ -414,7 +414,7 @@ class StructuralForecaster(SeriesEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.models_ = StructuralModels.learn(drop_empty(known), seed, period)
         self.channel_names_, self.has_channel_names_ = panel.channel_names, panel.has_channel_names
-        self.limits_ = limits
+        self.limits_, self.time_unit_, self.tz_ = limits, panel.time_unit, panel.tz
         return self
 
     def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
@@ -465,6 +465,7 @@ class StructuralForecaster(SeriesEstimator):
         """Panel of a field of `StructuralForecasts`."""
         check_is_fitted(self)
         panel = within_limits(align_to_fit(as_panel(X), self), self.limits_)
+        warn_of_zone(panel.tz, self.tz_, "the times of X", stacklevel=4)
         check_sizes(panel, largest=_LARGEST)
         flat, offsets = query_times(panel, times, relative_to)
 

@@ -589,7 +589,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
         names, named = self.channel_names_, self.has_channel_names_
-        labels = {"static": static, "time_unit": self.time_unit_, "has_channel_names": named}
+        labels = {"static": static, "time_unit": self.time_unit_, "tz": self.tz_}
+        labels["has_channel_names"] = named
         return kind(self.embedder_, blank_panel(X, names, **labels), keep)
 
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:

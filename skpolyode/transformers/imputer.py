@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import TransformerMixin, clone
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, cross_val_predict
@@ -23,6 +24,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import naming_owner
 from skpolyode.panel import Panel, is_ragged, query_times
+from skpolyode.panel.cells import Times
 from skpolyode.panel.convert import shape_of
 from skpolyode.panel.query import edge, read_duration, read_leads, times_since
 from skpolyode.panel.select import (
@@ -44,7 +46,7 @@ from skpolyode.transformers.base import (
     SeriesEstimator,
     SeriesTransformer,
 )
-from skpolyode.transformers.input import align_to_frozen, read_panel, unchanged_by_errors
+from skpolyode.transformers.input import align_to_frozen, as_fitted, read_panel, unchanged_by_errors
 from skpolyode.transformers.polyode import PolyODETransformer
 
 _FAR = 1e6  # distance of a missing neighbour, in typical gaps
@@ -596,9 +598,9 @@ class Resampler(PathTransformer):
 
     Attributes
     ----------
-    grid_ : float64 ndarray of shape (n_points,)
-        The points, relative to the start or the end of each series, or absolute, in the units of
-        `times`.
+    grid_ : float64 ndarray, DatetimeIndex or TimedeltaIndex of shape (n_points,)
+        The points: absolute, in the type of the times of `fit`, or relative to the start or the end
+        of each series, for datetimes as durations.
     transformer_ : transformer
         The fitted clone.
     n_features_in_ : int
@@ -679,12 +681,19 @@ class Resampler(PathTransformer):
                 grid = read_leads(self.grid, panel.time_unit, "grid").counts
             if not (np.diff(grid) > 0).all():
                 raise ValueError(f"grid must be times that rise, got {self.grid!r}.")
-            self.grid_ = grid
+            self._grid = grid
         elif every < np.inf:
             steps = every * np.arange(int(n_steps) + 1)
-            self.grid_ = high - steps[::-1] if self.relative_to == "end" else low + steps
+            self._grid = high - steps[::-1] if self.relative_to == "end" else low + steps
         else:
-            self.grid_ = np.linspace(low, high, self.n_points or _N_POINTS)
+            self._grid = np.linspace(low, high, self.n_points or _N_POINTS)
+
+    @property
+    def grid_(self) -> np.ndarray | pd.DatetimeIndex | pd.TimedeltaIndex:
+        """The points, in the type of the times of `fit`; relative ones as durations."""
+        moments = Times(self._grid, self.time_unit_, self.tz_).to_user()
+        is_duration = self.time_unit_ is not None and self.relative_to is not None
+        return moments - pd.Timestamp(0, tz=self.tz_) if is_duration else moments
 
     def transform(self, X: Any) -> np.ndarray:
         """Resample series on the grid.
@@ -699,15 +708,15 @@ class Resampler(PathTransformer):
         float64 ndarray of shape (n_series, n_channels, n_points)
             Values in the units of the channels.
         """
-        panel = read_panel(self, X, reset=False)
+        panel = as_fitted(self.transformer_, read_panel(self, X, reset=False))
         if self.relative_to is None:
-            grid = panel.rows.times._replace(counts=self.grid_, ticks=None)
+            grid = panel.rows.times._replace(counts=self._grid, ticks=None)
             times, offsets = query_times(panel, grid.to_user())
         else:
             seen = observed_part(panel)
             origin = edge(self.relative_to, seen.start, seen.end)
-            times = (origin[:, None] + self.grid_).ravel()
-            offsets = np.arange(panel.n_series + 1) * len(self.grid_)
+            times = (origin[:, None] + self._grid).ravel()
+            offsets = np.arange(panel.n_series + 1) * len(self._grid)
         found = fill_values(panel, times, offsets, self.transformer_.embedder_.path_values)
-        values = found.reshape(panel.n_series, len(self.grid_), panel.n_channels)
+        values = found.reshape(panel.n_series, len(self._grid), panel.n_channels)
         return np.ascontiguousarray(values.transpose(0, 2, 1))

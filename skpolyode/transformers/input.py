@@ -21,12 +21,12 @@ from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.memory.base import MOST_COEFFICIENTS
 from skpolyode.panel import Panel, as_panel, is_ragged
-from skpolyode.panel.cells import Times, column_names, unmasked, with_nan
+from skpolyode.panel.cells import column_names, unmasked, with_nan
 from skpolyode.panel.checks import TOO_LARGE, build_rows, note_cells, note_extremes
 from skpolyode.panel.convert import column_times, shape_of
 from skpolyode.panel.readers.lists import rows_from_array
 from skpolyode.panel.select import drop_empty, observed_series, typical_gap
-from skpolyode.panel.selection import align_to_fit, refuse_reordered
+from skpolyode.panel.selection import align_to_fit, refuse_reordered, warn_of_zone
 from skpolyode.panel.units import LARGEST, CellLimits, ChannelScaler, warn_of_codes, within_limits
 from skpolyode.threads import learning
 
@@ -149,7 +149,7 @@ def read_panel(
     estimator.n_channels_in_ = panel.n_channels
     estimator.channel_names_ = panel.channel_names
     estimator.has_channel_names_ = panel.has_channel_names
-    estimator.time_unit_ = panel.time_unit
+    estimator.time_unit_, estimator.tz_ = panel.time_unit, panel.tz
     if shape is None or len(shape) == 3:
         estimator.n_features_in_ = panel.n_channels
         estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
@@ -174,7 +174,7 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) ->
     check_is_fitted(fitted)
     if not hasattr(fitted, "channel_names_"):
         return panel
-    panel = _aligned(fitted, panel)
+    panel = align_to_fit(panel, fitted)
     named = fitted.has_channel_names_
     estimator.channel_names_ = fitted.channel_names_ if named else panel.channel_names
     estimator.has_channel_names_ = named or panel.has_channel_names
@@ -183,7 +183,7 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) ->
 
 def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
     """Panel with the channels in the order of fit; error or warning where contents differ."""
-    panel = _aligned(estimator, panel, name)
+    panel = align_to_fit(panel, estimator, name)
     # Models themselves refuse series without the inputs of `fit`.
     embedder = getattr(estimator, "embedder_", None)  # else the inner transformer does all this
     reads_inputs = panel.inputs is not None and getattr(estimator, "uses_inputs", False)
@@ -192,6 +192,8 @@ def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
             f"X has the inputs {list(panel.inputs.names)}, but {type(estimator).__name__} was "
             "fitted without any: fit it with them, or leave them out."
         )
+    if embedder is not None and panel.is_datetime:
+        warn_of_zone(panel.tz, estimator.tz_, f"the times of {name}")
     if (static := getattr(embedder, "static", None)) is not None:
         static.warn_of_unknown(panel)
     if not panel.is_datetime and (typical := getattr(embedder, "typical_gap", None)):
@@ -222,7 +224,7 @@ def _like_fit(estimator: BaseEstimator, validation: Any, trained: Panel) -> Pane
     """Validation series, read like the input of later methods before `fit` has a scaler."""
     panel = _converted(estimator, validation, False, "validation")[0]
     scaler = ChannelScaler.of(trained.values, errors=trained.errors, limits=estimator.limits_)
-    return credible(_aligned(estimator, panel, "validation"), scaler, "validation")
+    return credible(align_to_fit(panel, estimator, "validation"), scaler, "validation")
 
 
 def _converted(
@@ -236,7 +238,7 @@ def _converted(
     if not is_table and (is_list or is_ragged(X)):
         if isinstance(X, Panel):
             # Aligned before rows without the channels of `fit` are refused.
-            panel = as_panel(X if reset else _aligned(estimator, X, name), name=name)
+            panel = as_panel(X if reset else align_to_fit(X, estimator, name), name=name)
             rows = replace(panel.rows, has_ids=True)  # the user knows the ids, even 0, 1, ...
             return Panel.from_rows(rows, panel.is_checked, panel.is_observed), None
         if not reset and isinstance(X, list | tuple):
@@ -349,19 +351,3 @@ def check_sizes(
     note_extremes(panel.rows, faults)
     note_cells(TOO_LARGE, wrong, "{:g} is too large", panel.rows, faults)
     faults.raise_if_any()
-
-
-def _aligned(estimator: BaseEstimator, panel: Panel, name: str = "X") -> Panel:
-    """Panel with the channels in the order of fit; a ValueError if these or the unit differ."""
-    panel, owner = align_to_fit(panel, estimator, name), type(estimator).__name__
-    unit = estimator.time_unit_
-    if panel.time_unit != unit:
-        found, wanted = (Times(panel.times, each).clock for each in (panel.time_unit, unit))
-        both = panel.is_datetime and unit is not None
-        remedy = f"build {name} with time_unit={unit!r} (Panel.from_frames, ...)"
-        remedy = remedy if both else "give datetimes to both, or numbers"
-        raise ValueError(
-            f"the times of {name} are in {found}, but {owner} was fitted on times in {wanted}: "
-            f"{remedy}."
-        )
-    return panel
