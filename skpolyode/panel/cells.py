@@ -77,29 +77,26 @@ def text_columns(bad: Sequence[BadCell], n_rows: int, n_columns: int = 1) -> dic
 
 
 def foreign(X: Any, name: str = "x") -> str | None:
-    """Return why an object of another package would be misread, and its remedy; else None.
+    """Return why an object of xarray, astropy or pint would be misread, and its remedy; else None.
 
-    `name` is its name in the remedy.
+    numpy drops its names, times, ids or units. `name` is its name in the remedy.
     """
-    if isinstance(X, pd.DataFrame | pd.Series):  # a column may have the name of an attribute
+    unit = str(getattr(X, "unit", getattr(X, "units", None)) or "")
+    if isinstance(X, pd.DataFrame | pd.Series):  # labels are attributes too
         return None
-    kind, unit = type(X).__name__, str(getattr(X, "unit", getattr(X, "units", None)) or "")
-    if hasattr(X, "dims") and hasattr(X, "coords"):  # xarray
-        label = "'x'" if getattr(X, "name", kind) is None else ""
-        plain = f", or {name}.to_numpy() for bare numbers" if hasattr(X, "to_numpy") else ""
-        frame = f"{name}.to_dataframe({label}).reset_index()"
-        give, lost = f"Panel.from_long({frame}, id=..., time=...){plain}", "names, times and ids"
-    elif hasattr(X, "colnames") and hasattr(X, "to_pandas"):  # a table of astropy
+    if hasattr(X, "dims") and hasattr(X, "coords"):
+        give = f"Panel.from_long({name}.to_dataframe().reset_index(), id=..., time=...)"
+        give += f", or {name}.to_numpy() for bare numbers" * hasattr(X, "to_numpy")
+    elif hasattr(X, "colnames") and hasattr(X, "to_pandas"):
         give = f"{name}.to_pandas(), or Panel.from_long({name}.to_pandas(), id=..., time=...)"
-        lost = "column names"
-    elif hasattr(X, "to_value") and hasattr(X, "scale"):  # times of astropy
-        give, lost = f"{name}.to_value({'s' if hasattr(X, 'to') else 'datetime64'!r})", "time scale"
+    elif hasattr(X, "scale") and hasattr(X, "to_value"):
+        give = f"{name}.to_value('datetime64') or, for durations, {name}.to_value('s')"
     elif hasattr(X, "to") and unit not in ("", "dimensionless"):
         number = "magnitude" if hasattr(X, "magnitude") else "value"
-        give, lost = f"numbers of one unit for all series, {name}.to({unit!r}).{number}", "unit"
+        give = f"numbers of one unit for all series, {name}.to({unit!r}).{number}"
     else:
         return None
-    return f"a {kind} would lose its {lost}; give {give}"
+    return f"only the numbers of a {type(X).__name__} would be read; give {give}"
 
 
 def unmasked(values: Any) -> Any:
@@ -133,9 +130,7 @@ def with_nan(X: Any) -> Any:
     if isinstance(X, pd.DataFrame):
         has_objects = any(dtype.kind == "O" for dtype in X.dtypes)
         return X.mask(X.isna(), np.nan) if has_objects else X
-    X = unmasked(X)
-    if isinstance(X, list | tuple):
-        X = rectangular(X)
+    X = rectangular(X) if isinstance(X, list | tuple) else unmasked(X)
     if isinstance(X, np.ndarray) and X.dtype == object:
         return np.where(pd.isna(X), np.nan, X)
     return X
@@ -347,22 +342,20 @@ def read_times(times: object) -> TimeBlock:
                 ) from error
     numbers, bad = to_float(array)
     if bad:
-        cell = _stranger(array, bad)
-        *series, row = np.unravel_index(cell.position, array.shape)
-        where = f"in row {row}" + "".join(f" of series {k}" for k in series)
-        remedy = _TEXT_REMEDY if isinstance(cell.content, str) else ""
-        raise TypeError(f"times must be numbers or datetimes, {cell} {where}{remedy}")
+        raise TypeError(f"times must be numbers or datetimes, {_first_odd(array, bad)}")
     return TimeBlock(numbers)
 
 
-def _stranger(array: np.ndarray, bad: Sequence[BadCell]) -> BadCell:
-    """The cell that makes times unreadable: among dates what is none, and text first."""
-    cells = [BadCell(k, cell) for k, cell in enumerate(array.ravel())]
+def _first_odd(array: np.ndarray, bad: Sequence[BadCell]) -> str:
+    """Describe the cell that makes times unreadable: among dates what is none, and text first."""
+    cells = map(BadCell, range(array.size), array.ravel())
     cells = [cell for cell in cells if cell.content is not None and cell.content is not pd.NaT]
     for kinds in _INDEX_OF:
         others = [cell for cell in cells if not isinstance(cell.content, kinds)]
         bad = others if 0 < 2 * len(others) < len(cells) else bad
-    return next((cell for cell in bad if isinstance(cell.content, str)), bad[0])
+    cell = next((cell for cell in bad if isinstance(cell.content, str)), bad[0])
+    row = " of series ".join(map(str, np.unravel_index(cell.position, array.shape)[::-1]))
+    return f"{cell} in row {row}" + _TEXT_REMEDY * isinstance(cell.content, str)
 
 
 def join_times(blocks: Sequence[TimeBlock], time_unit: str | None) -> Times:

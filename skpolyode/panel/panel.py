@@ -21,12 +21,7 @@ from skpolyode.panel.readers.lists import (
     rows_from_series,
     with_errors,
 )
-from skpolyode.panel.readers.long import (
-    id_columns,
-    rows_from_long,
-    rows_from_nothing,
-    rows_from_sktime,
-)
+from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
 from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
 from skpolyode.panel.selection import channel_order, concat_rows, refuse_reordered
 from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
@@ -377,7 +372,7 @@ class Panel:
         reader = partial(rows_from_long, id=id, time=time)
         if inputs is not None and not isinstance(inputs, Inputs | Panel):
             shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
-            read = reader if len(inputs) else partial(rows_from_nothing, (*id_columns(id), time))
+            read = reader if len(inputs) else partial(rows_from_nothing, id=id, time=time)
             maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
             rows = build_rows("inputs", read, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
@@ -1014,19 +1009,18 @@ class Panel:
             If a channel has the name of one of the other columns.
         """
         beside = [] if self.errors is None else [f"{name}_error" for name in self.channel_names]
-        ids = id_columns(id)
+        ids = list(id) if isinstance(id, list | tuple) else [id]
         head = pd.DataFrame(self.ids.tolist() if len(ids) > 1 else {0: self.ids})
         if head.shape[1] != len(ids):
-            first = plain_repr(self.ids[0])
-            raise ValueError(f"id={id!r} names {len(ids)} columns, but an id is {first}.")
+            raise ValueError(f"id={id!r} names no parts of ids such as {plain_repr(self.ids[0])}.")
         taken = [name for name in (*ids, time, *beside) if name in self.channel_names]
         if taken:
             raise ValueError(
                 f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
             )
         head = head.set_axis(ids, axis=1).loc[series_index(self.offsets)].reset_index(drop=True)
-        tables = [head, pd.DataFrame({time: self.user_times()})]
-        tables.append(pd.DataFrame(self.values, columns=list(self.channel_names)))
+        head[time] = self.user_times()
+        tables = [head, pd.DataFrame(self.values, columns=list(self.channel_names))]
         if self.errors is not None:
             tables.append(pd.DataFrame(self.errors, columns=beside))
         return pd.concat(tables, axis=1)

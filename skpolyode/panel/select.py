@@ -6,7 +6,7 @@ Rows and series without any observation are dropped once, on input; later code r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise, starmap
 from typing import Any
@@ -84,21 +84,14 @@ def fill_values(
     return values
 
 
-def blank_panel(
-    n_series: int,
-    channel_names: Sequence[str],
-    *,
-    has_channel_names: bool,
-    tz: str | None = None,
-    **labels: Any,
-) -> Panel:
-    """Panel without rows, with the unit and zone of its times and the static rows in `labels`."""
-    nothing = np.empty(0), np.empty((0, len(channel_names))), np.zeros(n_series + 1, dtype=np.int64)
-    labels |= {"channel_names": channel_names, "empty": "keep"}
-    blank = build_rows("stream", rows_from_flat, nothing, **labels)
-    times = blank.times._replace(tz=tz)
-    options = {"keeps_empty": False, "has_channel_names": has_channel_names}
-    blank = replace(blank, times=times, **options)
+def blank_panel(n_series: int, fitted: Any, static: Any) -> Panel:
+    """Panel without rows, with the channels, unit and time zone that an estimator was fitted on."""
+    names, named = fitted.channel_names_, fitted.has_channel_names_
+    nothing = np.empty(0), np.empty((0, len(names))), np.zeros(n_series + 1, dtype=np.int64)
+    labels = {"channel_names": names, "static": static, "time_unit": fitted.time_unit_}
+    blank = build_rows("stream", rows_from_flat, nothing, empty="keep", **labels)
+    times = blank.times._replace(tz=fitted.tz_)
+    blank = replace(blank, times=times, keeps_empty=False, has_channel_names=named)
     return Panel.from_rows(blank, checked=False)
 
 

@@ -101,8 +101,8 @@ def open_source(
     ValueError
         If a file lacks a column, or if a channel or the times are of a type that is not allowed.
     """
-    for role, name in {"id": id, "time": time}.items():
-        refuse_many(role, name, "table")
+    refuse_many("id", id)
+    refuse_many("time", time)
     try:
         is_open = isinstance(source, ds.Dataset)
         dataset = source if is_open else ds.dataset(source, format="parquet")

@@ -588,10 +588,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             return kind.after(self.embedder_, read_panel(self, X, reset=False), keep)
         if X < 1:
             raise ValueError(f"X must be series, or a positive number of series, got {X}.")
-        names, named = self.channel_names_, self.has_channel_names_
-        labels = {"static": static, "time_unit": self.time_unit_, "tz": self.tz_}
-        labels["has_channel_names"] = named
-        return kind(self.embedder_, blank_panel(X, names, **labels), keep)
+        return kind(self.embedder_, blank_panel(X, self, static), keep)
 
     def _new_readout(self, panel: Panel, measure: str = "legt") -> MemoryReadout:
         """Units, window and memory of an embedder that needs no training."""

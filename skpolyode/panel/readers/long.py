@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,8 +74,7 @@ def rows_from_long(
     **merging: Any,
 ) -> Rows:
     """Read a table with columns of ids and a column of times; see `Panel.from_long`."""
-    ids = id_columns(id)
-    refuse_many("time", time, faults.name)
+    ids = id_columns(id, time)
     if hasattr(df, "column_names") and hasattr(df, "to_pandas"):  # pyarrow
         df = df.to_pandas()
     if isinstance(df, pd.DataFrame):
@@ -86,8 +85,7 @@ def rows_from_long(
                 f"['_'.join(filter(None, map(str, c))) for c in {faults.name}.columns], axis=1)."
             )
         # Ids and times may be in the index.
-        keys = (key for key in (*ids, time) if key not in df.columns)
-        levels = [key for key in keys if key in df.index.names]
+        levels = [k for k in (*ids, time) if k in df.index.names and k not in df.columns]
         df = df.reset_index(level=levels) if levels else df
     elif not hasattr(df, "__len__") or not hasattr(df, "columns"):
         raise TypeError(
@@ -96,17 +94,14 @@ def rows_from_long(
         )
     if (channel is None) != (value is None) or (channel is not None and values is not None):
         raise TypeError("pass either values=, or channel= and value= together.")
-    static_columns = [static] if isinstance(static, str) else static
-    if not isinstance(static_columns, list | tuple) or not all(
-        isinstance(column, str) for column in static_columns
-    ):
-        static_columns = []  # a separate table, or none
+    columns = [static] if isinstance(static, str) else static
+    is_named = isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
+    static_columns = columns if is_named else []  # a separate table, or none
     used = [*ids, time, *static_columns, *([channel, value] if channel is not None else [])]
     used += error_columns(error)
     names = value_columns(faults.name, df.columns, used, values)
     require_series(len(df), faults.name)
     labels = [column_of(df, name) for name in ids]
-    labels = labels[0] if len(ids) == 1 else pd.MultiIndex.from_arrays(labels)
     table = read_table(labels, column_of(df, time), faults, time_unit, **merging)
     if channel is not None:
         rows = _pivot_columns(df, table, channel, value, error)
@@ -121,27 +116,25 @@ def rows_from_long(
     return replace(rows, static=static)
 
 
-def id_columns(id: Any) -> list[Any]:
-    """Columns of ids, of which there may be several; see `Panel.from_long`."""
+def id_columns(id: Any, time: Any) -> list[Any]:
+    """Columns of ids, of which there may be several; a TypeError for several ones of times."""
+    refuse_many("time", time)
     return list(id) if isinstance(id, list | tuple) else [id]
 
 
-def refuse_many(role: str, columns: Any, table: str) -> None:
+def refuse_many(role: str, columns: Any) -> None:
     """Raise a TypeError for several columns where one is needed, as for times."""
-    if not isinstance(columns, list | tuple):
-        return
-    joined = " + ' ' + ".join(f"{table}[{name!r}].astype(str)" for name in columns)
-    joined = f"pandas.to_datetime({joined})" if role == "time" else joined
-    remedy = f"make one of them, {table} = {table}.assign({role}={joined})"
-    remedy = f"give {columns[0]!r}" if len(columns) == 1 else remedy
-    raise TypeError(f"{role} must be the name of one column, got {columns!r}; {remedy}.")
+    if isinstance(columns, list | tuple):
+        joined = " + ' ' + ".join(f"table[{name!r}].astype(str)" for name in columns)
+        remedy = f"join several before, with table.assign({role}={joined})"
+        raise TypeError(f"{role} must be the name of one column, got {columns!r}: {remedy}.")
 
 
 def rows_from_nothing(
-    beside: Collection[str], df: Any, faults: Faults, time_unit: str | None
+    df: Any, faults: Faults, time_unit: str | None, *, id: Any, time: str
 ) -> Rows:
-    """Rows of an empty table, without series: its columns, except `beside`, are the channels."""
-    names = tuple(str(name) for name in df.columns if name not in beside)
+    """Rows of an empty table, without series: its columns, except `id` and `time`, are channels."""
+    names = tuple(str(name) for name in df.columns if name not in (*id_columns(id, time), time))
     return Rows(join_times([], time_unit), np.empty((0, len(names))), np.zeros(1, int), None, names)
 
 
@@ -149,10 +142,11 @@ def read_table(
     ids: object, times: object, faults: Faults, time_unit: str | None, **merging: Any
 ) -> Table:
     """Number the series in the order in which they first occur."""
+    if isinstance(ids, list):
+        ids = ids[0] if len(ids) == 1 else pd.MultiIndex.from_arrays(ids)
     if isinstance(ids, pd.MultiIndex):  # faster than to factorize tuples
-        keys = [ids.get_level_values(level) for level in range(ids.nlevels)]
-        codes = pd.Series(0, ids).groupby(keys, sort=False, observed=True).ngroup()
-        codes = codes.fillna(-1).to_numpy(dtype=np.int64)
+        groups = pd.Series(0, ids).groupby(level=[*range(ids.nlevels)], sort=False, observed=True)
+        codes = groups.ngroup().fillna(-1).to_numpy(dtype=np.int64)
         uniques = ids[np.unique(codes, return_index=True)[1]]
     else:
         codes, uniques = pd.factorize(ids)
