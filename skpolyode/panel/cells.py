@@ -81,9 +81,9 @@ def foreign(X: Any, name: str = "x") -> str | None:
 
     numpy drops its names, times, ids or units. `name` is its name in the remedy.
     """
-    unit = str(getattr(X, "unit", getattr(X, "units", None)) or "")
     if isinstance(X, pd.DataFrame | pd.Series):  # labels are attributes too
         return None
+    unit = str(getattr(X, "unit", getattr(X, "units", None)) or "")
     if hasattr(X, "dims") and hasattr(X, "coords"):
         give = f"Panel.from_long({name}.to_dataframe().reset_index(), id=..., time=...)"
         give += f", or {name}.to_numpy() for bare numbers" * hasattr(X, "to_numpy")
