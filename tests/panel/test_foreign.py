@@ -193,7 +193,6 @@ def test_masks_of_any_kind_are_kept(make):
         pairs,
         {"a": pairs[0], "b": pairs[1]},
         [one, two],
-
     ):
         assert_array_equal(as_panel(X).values.ravel(), expected)
     errors = Panel.from_series([(TIMES, VALUES[0])], errors=[one]).errors

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import skpolyode
+from skpolyode import HiPPOTransformer
 from skpolyode.panel import Panel
 from tests.panel.strategies import pairs
 
@@ -65,6 +69,99 @@ def test_kinds_of_ids(kind):
     panel = Panel.from_long(table, id="who", time="t", values="bp")
     assert list(pd.Index(panel.ids)) == list(pd.Series(new).unique())
     assert panel.lengths.tolist() == [3, 2]
+
+
+def cells() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "cell": ["b", "a", "a", "b", "a"],
+            "cycle": [2, 2, 1, 2, 1],
+            "t": [0.0, 0.0, 0.0, 1.0, 2.0],
+            "volt": [1.0, 2.0, 3.0, 4.0, 5.0],
+        }
+    )
+
+
+KEYS = ["cell", "cycle"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda table: table,
+        lambda table: table.set_index(KEYS),
+        lambda table: table.set_index([*KEYS, "t"]),
+        lambda table: table.astype({"cell": "category"}),
+        pl.from_pandas,
+        pa.Table.from_pandas,
+    ],
+)
+@pytest.mark.parametrize("ids", [KEYS, tuple(KEYS)])
+def test_ids_of_several_columns_are_tuples(make, ids):
+    panel = Panel.from_long(make(cells()), id=ids, time="t", values="volt")
+    assert panel.ids.tolist() == [("b", 2), ("a", 2), ("a", 1)]
+    assert panel.values[:, 0].tolist() == [1, 4, 2, 3, 5]
+    assert panel.select_ids([("a", 1)]).times.tolist() == [0, 2]
+
+
+def test_ids_of_several_columns_go_everywhere(tmp_path):
+    panel = Panel.from_long(cells(), id=KEYS, time="t")
+    table = panel.to_long(id=KEYS, time="t")
+    assert table.columns.tolist() == [*KEYS, "t", "volt"]
+    table.to_parquet(tmp_path / "table.parquet")
+    table = pd.read_parquet(tmp_path / "table.parquet")
+    assert Panel.from_long(table, id=KEYS, time="t").equals(panel)
+    assert Panel.from_long(panel.to_long(), id="id", time="time").equals(panel)
+    assert Panel.from_sktime(panel.to_sktime()).equals(panel)
+    assert Panel.concat([panel[:1], panel[1:]]).equals(panel)
+    assert pickle.loads(pickle.dumps(panel)).equals(panel)
+    others = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 2)])
+    static = pd.DataFrame({"age": [1, 2, 3]}, index=others)
+    fitted = HiPPOTransformer(n_coefficients=2).fit(panel)
+    aged = Panel.from_long(cells(), id=KEYS, time="t", static=static)
+    assert aged.static["age"].tolist() == [3, 2, 1]
+    labels = pd.Series([0, 1, 1], index=others)
+    with pytest.raises(ValueError, match=r"another order: \('a', 1\) is at position 0"):
+        fitted.fit(panel, labels)
+    fitted.fit(panel, labels.loc[panel.ids])
+    doses = pd.DataFrame({"cell": ["a"], "cycle": [1], "t": [0.5], "dose": [9.0]})
+    driven = Panel.from_long(cells(), id=KEYS, time="t", inputs=doses)
+    assert driven.inputs.panel.lengths.tolist() == [0, 0, 1]
+    assert Panel.from_long(cells(), id=KEYS, time="t", inputs=doses[:0]).inputs.names == ("dose",)
+    stream = fitted.stream(panel)
+    stream.save(tmp_path / "stream")
+    again = skpolyode.load(tmp_path / "stream").update(9.0, [1.0], 2)
+    np.testing.assert_array_equal(again.embedding(), stream.update(9.0, [1.0], 2).embedding())
+
+
+def test_a_missing_part_of_an_id_is_no_id():
+    table = cells()
+    table.loc[3, "cell"] = None
+    with pytest.raises(ValueError, match=r"df: 1 row\(s\) have no id, the first is row 3"):
+        Panel.from_long(table, id=KEYS, time="t")
+
+
+def test_columns_of_keys_that_do_not_fit():
+    with pytest.raises(ValueError, match="df has no column 'cycles'"):
+        Panel.from_long(cells(), id=["cell", "cycles"], time="t")
+    for time in (["t", "cycle"], ("t", "cycle")):
+        message = r"time must be the name of one column, got .* table\.assign\(time=table\['t'\]"
+        with pytest.raises(TypeError, match=message):
+            Panel.from_long(cells(), id="cell", time=time)
+    assert Panel.from_long(cells(), id=["volt"], time="t", values="cycle").ids.tolist() == [
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+        5.0,
+    ]
+    panel = Panel.from_long(cells(), id=KEYS, time="t")
+    with pytest.raises(ValueError, match=r"names no parts of ids such as \('b', 2\)"):
+        panel.to_long(id=["a", "b", "c"])
+    with pytest.raises(ValueError, match="names no parts of ids such as 'ab'"):
+        Panel.from_series([([0.0], [1.0])], ids=["ab"]).to_long(id=["a", "b"])
+    with pytest.raises(ValueError, match="a channel has the name 'volt' of a column"):
+        panel.to_long(id=["cell", "volt"])
 
 
 def test_polars():

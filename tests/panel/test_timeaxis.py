@@ -124,6 +124,44 @@ def test_kinds_cannot_be_mixed():
         as_panel([([pd.Timestamp("2024-01-01"), 5], [1, 2])])
 
 
+DAYS = [pd.Timestamp("2024-01-01"), pd.Timestamp("2024-01-02"), None, pd.Timestamp("2024-01-04")]
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        DAYS,
+        [None if day is None else day.to_pydatetime() for day in DAYS],
+        [None if day is None else day - DAYS[0] for day in DAYS],
+        [None if day is None else pd.Period(day, "D") for day in DAYS],
+        [0.5, 1, None, 4],
+    ],
+)
+@pytest.mark.parametrize("row", [0, 2])
+def test_one_text_among_times_is_named_with_its_row(dates, row):
+    times, values = [*dates], [1.0, 2.0, 3.0, 4.0]
+    times[row] = "n/a"
+    text = rf"got 'n/a' \(str\) in row {row}; convert text with pandas\.to_datetime"
+    array = np.array(times, dtype=object)
+    table = pd.DataFrame({"id": "a", "time": pd.Series(times, dtype=object), "v": values})
+    with pytest.raises(TypeError, match=f"X: series 1: times must be numbers or datetimes, {text}"):
+        as_panel([(dates[:1], [1.0]), (times, values)])
+    with pytest.raises(TypeError, match=f"df: column 'time': .*{text}"):
+        Panel.from_long(table, id="id", time="time")
+    with pytest.raises(TypeError, match=f"frames: series 0: .*{text}"):
+        Panel.from_frames([table.set_index("time")[["v"]]])
+    with pytest.raises(TypeError, match=text):
+        Panel(array, values, [0, 4])
+    with pytest.raises(TypeError, match=text.replace(";", " of series 1;")):
+        Panel.from_array(np.ones((2, 4)), times=np.array([dates, times], dtype=object))
+
+
+@pytest.mark.parametrize("stranger", [5.0, pd.Timedelta("1h"), datetime.date])
+def test_what_is_no_date_among_dates_is_named(stranger):
+    with pytest.raises(TypeError, match=rf"got .* \({type(stranger).__name__}\) in row 2$"):
+        as_panel([([*DAYS[:2], stranger, DAYS[3]], [1.0, 2.0, 3.0, 4.0])])
+
+
 def test_an_empty_series_is_a_fault_of_its_own():
     day = pd.DatetimeIndex(["2024-01-01"])
     with pytest.raises(ValueError, match="series 0: has no rows"):

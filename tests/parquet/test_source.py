@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skpolyode.parquet import embed_dataset, tables
+from skpolyode.parquet import embed_dataset, sample_dataset, tables
 from tests.parquet.data import Probe, panel_of, write
 
 
@@ -155,3 +156,12 @@ def test_an_index_that_pandas_stored_is_no_channel(index, table, tmp_path):
     dataset, reading = tables.open_source(path, "id", "time", None, None, {})
     assert reading == expected
     assert reading.panel(dataset.to_table()).equals(panel_of(table))
+
+
+@pytest.mark.parametrize("key", ["id", "time"])
+def test_a_key_of_several_columns_is_refused_with_its_remedy(tmp_path, key):
+    source = one_file_each(two_files(), tmp_path / "source")
+    columns = {"id": "id", "time": "time"} | {key: ["id", "bp"]}
+    for read in (sample_dataset, partial(embed_dataset, Probe(), sink=tmp_path / "out")):
+        with pytest.raises(TypeError, match=rf"{key} must be .* one column.*assign\({key}=table"):
+            read(source=source, **columns)

@@ -62,7 +62,7 @@ def test_every_parameter_that_is_a_length(value, tmp_path):
     decoder = PastDecoder(HiPPOTransformer(n_coefficients=4), window=value, **SMALL)
     assert decoder.fit(PANEL).window_ == 5.0
     resampler = Resampler(InterpolationTransformer(), every=value).fit(PANEL)
-    assert resampler.grid_.tolist() == [0.0, 5.0, 10.0, 15.0]
+    assert (resampler.grid_ / pd.Timedelta("1h")).tolist() == [0.0, 5.0, 10.0, 15.0]
     for cls in (HiPPORNNTransformer, S4Transformer):
         np.testing.assert_array_equal(embedding(cls, value), embedding(cls, 5.0))
 
@@ -188,7 +188,7 @@ def test_arrays_of_durations_are_read_in_the_unit_of_the_series(leads):
     np.testing.assert_array_equal(found.values, expected.values)
     np.testing.assert_array_equal(found.times, expected.times)
     resampler = Resampler(InterpolationTransformer(), grid=leads, relative_to="end").fit(PANEL)
-    np.testing.assert_array_equal(resampler.grid_, [-5.0, 0.0])
+    np.testing.assert_array_equal(resampler.grid_, pd.to_timedelta([-5.0, 0.0], unit="h"))
 
 
 def test_limits_of_leads_may_be_durations():

@@ -83,6 +83,26 @@ def test_a_common_clock_of_datetimes():
     np.testing.assert_allclose(found, [[[1.0, 4.0]]])
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("unit", ["s", "D"])
+def test_the_grid_is_in_the_times_of_fit(zone, unit, tmp_path):
+    days = pd.date_range("2026-03-28", periods=4, freq="D", tz=zone)  # clocks change on the 29th
+    series = [(days, [0.0, 2.0, 6.0, 7.0]), (days[1:], [1.0, 2.0, 3.0])]
+    panel = Panel.from_series(series, time_unit=unit)
+    hours = pd.to_timedelta(np.arange(0, 72.5 if zone is None else 71.5, 18), unit="h")
+    grids = {None: days[0] + hours, "start": hours, "end": -hours[::-1]}
+    for relative_to, grid in grids.items():
+        resampler = Resampler(LINE, every="18h", relative_to=relative_to).fit(panel)
+        resampler.save(tmp_path / str(relative_to))
+        again = skpolyode.load(tmp_path / str(relative_to))
+        for found in (resampler.grid_, again.grid_):
+            assert type(found) is type(grid)
+            assert found.tolist() == grid.tolist()
+        assert getattr(resampler.grid_, "tz", None) == getattr(grid, "tz", None)
+        given = Resampler(LINE, grid=grid, relative_to=relative_to).fit(panel)
+        np.testing.assert_allclose(given.transform(panel), again.transform(panel), atol=1e-9)
+
+
 @pytest.mark.parametrize("relative_to", ["start", "end"])
 def test_the_origin_of_time_does_not_matter(relative_to):
     series = short_oscillators()
