@@ -13,6 +13,7 @@ import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows
+from skpolyode.panel.doubts import DOUBTS, ROW_NUMBERS
 from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.readers.lists import (
     rows_from_array,
@@ -373,10 +374,13 @@ class Panel:
             shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
             read = reader if len(inputs) else partial(rows_from_nothing, (id, time))
             maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
+            given = kinds.values() if isinstance(kinds, Mapping) else kinds
+            shared["doubts"] = [ROW_NUMBERS] if "impulse" in given else DOUBTS  # equal doses
             rows = build_rows("inputs", read, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
         how = {k: options[k] for k in ("duplicates", "missing") if k in options}
         reader = partial(reader, **columns, **how)
+        options["doubts"] = DOUBTS if values is None else ()
         rows = build_rows("df", reader, df, "Panel.from_long", inputs=inputs, **options)
         return cls.from_rows(rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from skpolyode import HiPPOTransformer
@@ -95,8 +96,43 @@ def test_estimators_name_a_remedy_that_they_take():
     HiPPOTransformer().fit(Panel.from_series([([1.0, 0.0], [2.0, 1.0])], sort=True))
 
 
-def test_a_groupby_is_turned_into_a_dict():
-    groups = LONG.set_index("t")[["id", "x"]].groupby("id")
-    with pytest.raises(TypeError, match=r"X is a groupby; pass dict\(list\(X\)\), whose keys are"):
-        as_panel(groups)
-    assert as_panel(dict(list(groups))).ids.tolist() == [1]
+def frame_pairs(table):
+    return [("a", table.set_index("t")), ("b", table.set_index("t"))]
+
+
+@pytest.mark.parametrize("read", [as_panel, Panel.from_series, Panel.from_frames])
+@pytest.mark.parametrize(
+    "group",
+    [
+        lambda table: table.groupby("id"),
+        lambda table: table.groupby("id")["x"],
+        lambda table: list(table.groupby("id")),
+        lambda table: list(table.groupby(["id", "x"])),
+        lambda table: list(table.groupby("id")["x"]),
+        lambda table: pl.DataFrame(table.to_dict("list")).group_by("id"),
+        lambda table: list(pl.DataFrame(table.to_dict("list")).group_by("id")),
+        frame_pairs,
+    ],
+)
+def test_a_groupby_knows_no_times(read, group):
+    """As a dict of frames its row numbers would be the times."""
+    table = LONG[["id", "t", "x"]]
+    message = (
+        r"as a groupby has: .* Panel\.from_long\(table, id=\.\.\., time=\.\.\.\); or, .* in a dict"
+    )
+    with pytest.raises(TypeError, match=message):
+        read(group(table))
+    assert Panel.from_long(table, id="id", time="t").times.tolist() == [0.0, 1.0]
+    assert as_panel(dict(frame_pairs(table[["t", "x"]]))).ids.tolist() == ["a", "b"]
+
+
+def test_generated_groups_know_no_times():
+    groups = ((key, frame) for key, frame in LONG.groupby("id"))
+    with pytest.raises(TypeError, match=r"series: series 0: has keys beside frames"):
+        Panel.from_series(groups)
+
+
+@pytest.mark.parametrize("key", [np.arange(2.0), (0.0, 1.0), [0.0, 1.0], pd.Index([0.0, 1.0])])
+def test_times_beside_a_frame_are_no_key(key):
+    pair = key, pd.DataFrame({"x": [5.0, 6.0]})
+    assert Panel.from_series([pair]).times.tolist() == as_panel([pair]).times.tolist() == [0.0, 1.0]
