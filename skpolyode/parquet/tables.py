@@ -61,7 +61,8 @@ class Reading:
 
     def panel(self, table: pa.Table) -> Panel:
         """Series of a table that holds all of their rows, with the inputs of these."""
-        frame, options = table.to_pandas(ignore_metadata=True), self.options  # an index is a column
+        frame = table.select(self.columns).to_pandas(ignore_metadata=True)  # an index is a column
+        options = self.options
         if (inputs := options.get("inputs")) is not None:
             options = options | {"inputs": inputs[inputs[self.id].isin(frame[self.id])]}
         columns = {"time": self.time, "static": self.static}

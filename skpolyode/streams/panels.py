@@ -49,8 +49,8 @@ _REMEDIES = {  # instead of options that only panels have
 }
 _REMEDIES |= dict.fromkeys(
     (RESTARTED, UNSORTED),
-    "give each series its observations in the order of time; if its clock started again (midnight, "
-    "a counter at its limit, a logger), add what it had counted",
+    "if a clock started again there (midnight, a counter at its limit, a logger), add what it had "
+    "counted; if not, give each series its observations in the order of time",
 )
 
 
