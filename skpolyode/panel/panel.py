@@ -194,7 +194,8 @@ class Panel:
         Parameters
         ----------
         series : iterable of (times, values)
-            One tuple a series: times of shape (L,), values of shape (L,) or (L, D).
+            One tuple a series: times of shape (L,), values of shape (L,) or (L, D). A generator
+            may fill the same arrays again and again.
         errors : sequence or dict of array-like or None, default=None
             Standard deviations of the values, one array a series, of the shape of its values; see
             `Panel`. If the series are in a dict, so may errors be, with the same keys.
@@ -329,7 +330,8 @@ class Panel:
         time : str
             Column, or level of the index, of times: numbers, datetimes or timedeltas.
         values : str or sequence of str or None, default=None
-            Columns of the channels. None: all columns without another use.
+            Columns of the channels. None: all columns without another use; names that exports give
+            to row numbers are then refused, and columns like row numbers or labels get a warning.
         channel : str or None, default=None
             Column with the name of the channel, in a table of one observation a row. The channels
             are put in the order of their names, whatever the order of the rows.
@@ -992,6 +994,8 @@ class Panel:
 
     def to_long(self, *, id: str = "id", time: str = "time") -> pd.DataFrame:
         """Return one table with a row for each time, the inverse of `Panel.from_long`.
+
+        To read errors back, name their columns: ``error={"hr": "hr_error"}``.
 
         Parameters
         ----------
