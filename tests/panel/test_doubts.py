@@ -161,8 +161,9 @@ FINE = {
     "one long series": lambda table: table.assign(who="a", t=np.arange(60.0), steps=range(60)),
     "counts in each series": lambda table: table.assign(visit=np.tile(range(LENGTH), N_SERIES)),
     "readings of odometers": lambda table: table.assign(
-        km=np.tile(np.arange(LENGTH) * 40, N_SERIES) + np.repeat(np.arange(12)[::-1], LENGTH) * 9000
+        km=np.tile(np.arange(LENGTH) * 40, N_SERIES) + np.repeat(np.arange(12)[::-1], LENGTH) * 900
     ),
+    "ranks": lambda table: table.assign(rank=np.random.default_rng(0).permutation(60)),
     "small whole numbers": lambda table: table.assign(index=np.arange(60) % 11),
     "fractions that rise": lambda table: table.assign(k=np.arange(60) / 4),
 }
