@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from numbers import Number
 from typing import Literal, TypedDict, get_args
@@ -13,6 +13,7 @@ import pandas as pd
 
 from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import LAST_WHOLE, MICROSECONDS, BadCell, foreign, is_missing, unmasked
+from skpolyode.panel.doubts import DOUBTS, doubt_channels
 from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
@@ -30,6 +31,12 @@ UNSORTED = FaultKind(
 SWAPPED = FaultKind(
     "times out of order, while the values are in order",
     "give pairs as (times, values); if they are, pass sort=True to {maker}",
+)
+RESTARTED = FaultKind(
+    "times that start again",
+    "if a clock started again there (midnight, a counter at its limit, a logger), add what it had "
+    "counted to later times, or give datetimes; if an id has several columns, name all of them, "
+    "id=[...]; if neither, " + UNSORTED.remedy,
 )
 DUPLICATE = FaultKind(
     "duplicate times",
@@ -123,10 +130,12 @@ def build_rows(
     duplicates: Duplicates = "error",
     empty: Empty = "error",
     missing: Sequence[float] = (),
+    doubts: Collection[FaultKind] = DOUBTS.keys(),
 ) -> Rows:
     """Read data, named `name` in messages; sort, merge and check rows, and align the labels.
 
-    All faults are raised together. `maker` is the method of `Panel` that was called, or None.
+    All faults are raised together. `maker` is the method of `Panel` that was called, or None. A
+    warning names channels of the kinds `doubts`, if the columns of a table are the channels.
     """
     if reason := foreign(data, name):
         raise TypeError(f"{name} must be converted: {reason}.")
@@ -140,6 +149,8 @@ def build_rows(
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
     if np.size(missing) and (unknown := is_missing(rows.values, missing)).any():
         rows = rows.with_cells(lambda cells: np.where(unknown, np.nan, cells))
+    if doubts and channel_names is None and rows.channel_names is not None:
+        doubt_channels(rows, faults, doubts)
     rows = sort_rows(rows) if sort else rows
     rows = rows if duplicates == "error" else merge_duplicates(rows, duplicates)
     if rows.values.shape[1] == 0:
@@ -211,6 +222,8 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     is_local, kind = unit and not tz, SWAPPED if swapped else UNSORTED
     if is_local and (np.diff(counts)[back - 1] >= -MICROSECONDS["h"] / MICROSECONDS[unit]).all():
         kind = SET_BACK
+    elif kind is UNSORTED and _start_again(times, rows.offsets, back):
+        kind = RESTARTED
     faults.add_each(kind, back, line)
     same = np.zeros(len(times), dtype=bool)
     same[1:] = (gaps == 0) & inside
@@ -233,6 +246,20 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
     rule = "the time since the row before it is lost to rounding"
     _note_rows(TOO_CLOSE, close, rule, rows, faults)
+
+
+def _start_again(times: np.ndarray, offsets: np.ndarray, back: np.ndarray) -> bool:
+    """Whether times fall, in most series, to where they began, and first by all that had passed."""
+    verdicts = []
+    for k in np.unique(np.searchsorted(offsets, back, side="right") - 1)[:100]:
+        since = (times[offsets[k] : offsets[k + 1]] - times[offsets[k]]).astype(np.float64)
+        falls, span = np.flatnonzero(since[1:] < since[:-1]), np.ptp(since)
+        before, after, later = np.append(since, np.inf)[falls[0] + np.arange(3)]
+        # After a row out of place times go on from where they were, and not from its time.
+        least = max(np.ptp(since[: falls[0] + 1]), 0.6 * span * (later > before))
+        is_apart = len(since) > 2 and (np.diff(falls) > 1).all() and before - after > 0.9 * least
+        verdicts.append(is_apart and since[falls + 1].max() < 0.1 * span)
+    return 2 * sum(verdicts) > len(verdicts)
 
 
 def note_extremes(rows: Rows, faults: Faults) -> None:

@@ -30,6 +30,8 @@ from skpolyode.panel.cells import (
 from skpolyode.panel.checks import build_rows, check_rows
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.readers.lists import (
+    GROUPED,
+    is_grouped,
     names_in,
     rows_from_array,
     rows_from_frames,
@@ -320,23 +322,18 @@ def _reader_of(X: Any) -> Reader | None:
 
 def refusal(X: Any) -> str | None:
     """Return why an input would be misread, and how to pass it; None if it is read correctly."""
-    item = first_of(list(X.values()) if isinstance(X, Mapping) else X)
-    if reason := foreign(X, "X") or foreign(item):
+    first = first_of(list(X.values()) if isinstance(X, Mapping) else X)
+    if reason := foreign(X, "X") or foreign(first):
         return f"must be converted: {reason}."
-    if isinstance(X, pd.api.typing.DataFrameGroupBy):
-        return "is a groupby; pass dict(list(X)), whose keys are the ids."
+    if is_grouped(X) or is_grouped(first):
+        return f"{GROUPED}."
     if isinstance(X, pd.Series) and X.dtype.kind != "O":
         return "is one bare Series; wrap it in a list, [X]: its index holds the times."
     if isinstance(X, Iterator):
-        return f"is a {type(X).__name__}, which can be read only once; pass list(X)."
+        kind = type(X).__name__
+        return f"is a {kind}, which can be read only once; pass list(X), or Panel.from_series(X)."
     if isinstance(X, tuple) and len(X) == 2 and is_vector(X[0]) and not isinstance(X[0], pd.Series):
         return "is one bare pair (times, values); wrap it in a list: [(times, values)]."
-    first = first_of(X)
-    if isinstance(first, tuple) and len(first) == 2 and isinstance(first[1], pd.DataFrame):
-        key, frame = first
-        is_times = isinstance(key, tuple) and len(key) == len(frame)
-        if isinstance(key, str | tuple | numbers.Number) and not is_times:
-            return "is a list of pairs (key, frame); pass dict(X), whose keys are the ids."
     if isinstance(X, list | tuple) and len(X) > 0 and all(map(_may_be_pair, X)):
         return (
             "is a list of lists of two, which may be [times, values]: make tuples of them, "

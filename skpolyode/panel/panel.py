@@ -13,6 +13,7 @@ import pandas as pd
 
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.panel.checks import Empty, PanelOptions, build_rows
+from skpolyode.panel.doubts import DOUBTS, ROW_NUMBERS
 from skpolyode.panel.inputs import Inputs, fit_inputs
 from skpolyode.panel.readers.lists import (
     rows_from_array,
@@ -193,7 +194,8 @@ class Panel:
         Parameters
         ----------
         series : iterable of (times, values)
-            One tuple a series: times of shape (L,), values of shape (L,) or (L, D).
+            One tuple a series: times of shape (L,), values of shape (L,) or (L, D). A generator
+            may fill the same arrays again and again.
         errors : sequence or dict of array-like or None, default=None
             Standard deviations of the values, one array a series, of the shape of its values; see
             `Panel`. If the series are in a dict, so may errors be, with the same keys.
@@ -329,7 +331,8 @@ class Panel:
         time : str
             Column, or level of the index, of times: numbers, datetimes or timedeltas.
         values : str or sequence of str or None, default=None
-            Columns of the channels. None: all columns without another use.
+            Columns of the channels. None: all columns without another use; names that exports give
+            to row numbers are then refused, and columns like row numbers or labels get a warning.
         channel : str or None, default=None
             Column with the name of the channel, in a table of one observation a row. The channels
             are put in the order of their names, whatever the order of the rows.
@@ -374,10 +377,13 @@ class Panel:
             shared = {k: options[k] for k in ("time_unit", "sort") if k in options}
             read = reader if len(inputs) else partial(rows_from_nothing, id=id, time=time)
             maker = "inputs=Inputs(Panel.from_long(table, ...), kinds)"
+            given = kinds.values() if isinstance(kinds, Mapping) else kinds
+            shared["doubts"] = [ROW_NUMBERS] if "impulse" in given else DOUBTS  # equal doses
             rows = build_rows("inputs", read, inputs, maker, empty="keep", **shared)
             inputs = Inputs(cls.from_rows(rows), kinds)
         how = {k: options[k] for k in ("duplicates", "missing") if k in options}
         reader = partial(reader, **columns, **how)
+        options["doubts"] = DOUBTS if values is None else ()
         rows = build_rows("df", reader, df, "Panel.from_long", inputs=inputs, **options)
         return cls.from_rows(rows)
 
@@ -989,6 +995,8 @@ class Panel:
 
     def to_long(self, *, id: str | Sequence[str] = "id", time: str = "time") -> pd.DataFrame:
         """Return one table with a row for each time, the inverse of `Panel.from_long`.
+
+        To read errors back, name their columns: ``error={"hr": "hr_error"}``.
 
         Parameters
         ----------

@@ -42,6 +42,8 @@ class Reading:
     channels : list of str
     static : list of str or None
     options : dict
+    are_named : bool
+        Whether the user named the channels.
     """
 
     id: str
@@ -49,6 +51,7 @@ class Reading:
     channels: list[str]
     static: list[str] | None
     options: dict[str, Any]
+    are_named: bool
 
     @property
     def columns(self) -> list[str]:
@@ -58,10 +61,12 @@ class Reading:
 
     def panel(self, table: pa.Table) -> Panel:
         """Series of a table that holds all of their rows, with the inputs of these."""
-        frame, options = table.to_pandas(ignore_metadata=True), self.options  # an index is a column
+        frame = table.select(self.columns).to_pandas(ignore_metadata=True)  # an index is a column
+        options = self.options
         if (inputs := options.get("inputs")) is not None:
             options = options | {"inputs": inputs[inputs[self.id].isin(frame[self.id])]}
-        columns = {"time": self.time, "values": self.channels, "static": self.static}
+        columns = {"time": self.time, "static": self.static}
+        columns["values"] = self.channels if self.are_named else None
         return Panel.from_long(frame, id=self.id, **columns, **options)
 
 
@@ -129,7 +134,7 @@ def open_source(
             )
     if isinstance(dataset, ds.FileSystemDataset):  # others have one schema
         dataset = ds.FileSystemDataset(parts, schema, dataset.format, dataset.filesystem)
-    return dataset, Reading(id, time, names, static, options)
+    return dataset, Reading(id, time, names, static, options, channels is not None)
 
 
 def _joined(

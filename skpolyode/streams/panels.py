@@ -24,6 +24,7 @@ from skpolyode.panel import Inputs, Panel, offsets_from
 from skpolyode.panel.cells import MICROSECONDS, Times, as_pandas, join_times, rectangular
 from skpolyode.panel.checks import (
     DUPLICATE,
+    RESTARTED,
     TOO_LARGE,
     UNSORTED,
     build_rows,
@@ -44,9 +45,13 @@ from skpolyode.saving.codec import checked_zone, register, register_attributes
 
 AS_WAS = "; the stream is as it was"
 _REMEDIES = {  # instead of options that only panels have
-    UNSORTED: "give each series its observations in the order of time",
     DUPLICATE: "merge observations of equal time into one row, NaN where not observed",
 }
+_REMEDIES |= dict.fromkeys(
+    (RESTARTED, UNSORTED),
+    "if a clock started again there (midnight, a counter at its limit, a logger), add what it had "
+    "counted; if not, give each series its observations in the order of time",
+)
 
 
 def new_rows(

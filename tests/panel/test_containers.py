@@ -44,7 +44,7 @@ def test_a_dict_of_series_has_ids():
     assert_array_equal(as_panel(pairs).values, expected.values)
     assert HiPPOTransformer().fit_transform(groups).shape == (2, 32)
     pairs = list(table.set_index("t")[["who", "hr"]].groupby("who"))
-    with pytest.raises(TypeError, match=r"list of pairs \(key, frame\); pass dict\(X\)"):
+    with pytest.raises(TypeError, match=r"keys beside frames.* in a dict by key"):
         as_panel(pairs)
 
 

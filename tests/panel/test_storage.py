@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Mapping
 
 import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpolyode.panel import Panel, Series
+from skpolyode.panel import Panel, Series, as_panel
 from tests.panel.strategies import pairs
 
 
@@ -286,3 +289,116 @@ def test_empty_series_in_answers_are_sliced_right(panel):
     assert answer[1].times.tolist() == [1.0, 2.0]
     assert answer[[2, 1]].lengths.tolist() == [0, 2]
     assert answer[2].times.tolist() == []
+
+
+SHIFT = pd.Timestamp("2024-01-01")
+
+
+def refilled(kind, n_series=4):
+    """Series that all lie in the same arrays, one after the other."""
+    times, values, frame = np.zeros(3), np.zeros((3, 1)), pd.DataFrame({"a": np.zeros(3)})
+    for k in range(n_series):
+        times[:], values[:] = np.arange(3.0) + k, k
+        frame["a"], frame.index = float(k), np.arange(3.0) + k
+        yield {
+            "pair": lambda: (times, values),
+            "dates": lambda: (pd.to_datetime(times, unit="D", origin=SHIFT), values),
+            "numpy dates": lambda: (times.astype("m8[D]") + SHIFT.to_datetime64(), values),
+            "masked": lambda: (times, np.ma.array(values, mask=False, copy=False)),
+            "tensor": lambda: (torch.from_numpy(times), torch.from_numpy(values)),
+            "rows": lambda: (times, list(values)),
+            "pair of a frame": lambda: (times, pd.DataFrame(values, copy=False)),
+            "frame": lambda: pd.DataFrame(values, index=times, copy=False),
+            "series": lambda: pd.Series(values[:, 0], index=pd.Index(times), copy=False),
+            "one frame": lambda: frame,
+            "polars": lambda: pl.DataFrame({"a": values[:, 0]}),
+        }[kind]()
+
+
+class Lazy(Mapping):
+    """Series of a file, say, that are read into one array."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __getitem__(self, key):
+        *_, last = refilled(self.kind, key + 1)
+        buffer[:] = last[1]
+        return last[0], buffer
+
+    def __iter__(self):
+        return iter(range(4))
+
+    def __len__(self):
+        return 4
+
+
+buffer = np.zeros((3, 1))
+FRAMES = ("frame", "series", "one frame", "polars")
+PAIRS = ("pair", "dates", "numpy dates", "masked", "tensor", "rows", "pair of a frame")
+
+
+@pytest.mark.parametrize("wrap", [lambda items: items, lambda items: map(lambda x: x, items)])
+@pytest.mark.parametrize("kind", [*FRAMES, *PAIRS])
+def test_an_array_that_is_filled_again_is_copied(kind, wrap):
+    read = Panel.from_frames if kind in FRAMES else Panel.from_series
+    panel = read(wrap(refilled(kind)))
+    assert panel.values[::3, 0].tolist() == [0.0, 1.0, 2.0, 3.0]
+    unit = 86400 if panel.is_datetime else 1
+    first = 0 if kind == "polars" else np.arange(4.0)
+    assert ((panel.start - panel.start[0]) / unit).tolist() == (first * np.ones(4)).tolist()
+
+
+def test_errors_that_are_filled_again_are_copied():
+    def errors():
+        for _, values in refilled("pair"):
+            values += 0.5
+            yield values
+
+    expected = [0.5, 1.5, 2.5, 3.5]
+    series = [(np.arange(3.0) + k, np.full((3, 1), k)) for k in range(4)]
+    assert Panel.from_series(series, errors=errors()).errors[::3, 0].tolist() == expected
+    panel = Panel.from_series(refilled("pair"), errors=errors())
+    assert panel.errors[::3, 0].tolist() == expected
+    assert panel.values[::3, 0].tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_mapping_that_reads_into_one_array_is_copied():
+    for read in (Panel.from_series, as_panel):
+        panel = read(Lazy("pair"))
+        assert panel.values[::3, 0].tolist() == panel.start.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def arrays_of(panel):
+    rows = panel.rows
+    return [rows.times.counts, rows.times.ticks, rows.values, rows.offsets, rows.ids, rows.errors]
+
+
+@pytest.mark.parametrize("kind", [float, np.int64, "M8[s]", "M8[us]", "M8[ns]", "m8[us]"])
+def test_no_constructor_keeps_or_changes_an_array_of_the_user(kind):
+    times, values, errors = np.array([0, 5]).astype(kind), np.ones((2, 2)), np.full((2, 2), 0.5)
+    ids, offsets, static = np.array([7]), np.array([0, 2]), np.array([[50.0]])
+    given = [times, values, errors, ids, offsets, static]
+    before = [array.copy() for array in given]
+    frame = pd.DataFrame(values, index=times, columns=["a", "b"], copy=False)
+    long = pd.DataFrame({"id": 1, "t": times, "a": values[:, 0], "b": values[:, 1]}, copy=False)
+    labels = {"ids": ids, "static": static, "missing": [9.0]}
+    for panel in (
+        Panel(times, values, offsets, errors=errors, **labels),
+        Panel.from_series([(times, values)], errors=[errors], **labels),
+        Panel.from_series({7: (times, values)}, errors={7: errors}, static=static),
+        Panel.from_frames([frame], errors=[errors], **labels),
+        Panel.from_array(values[None], times, errors=errors[None], **labels),
+        Panel.from_long(long, id="id", time="t"),
+        as_panel([(times, values)]),
+        as_panel([frame]),
+        as_panel(np.ones((2, 2))),
+    ):
+        for array in arrays_of(panel):
+            own = [*given, frame.to_numpy(), frame.index.to_numpy(), long["t"].to_numpy()]
+            assert array is None or not any(np.shares_memory(array, other) for other in own)
+        held = panel.static is not None
+        assert not held or not np.shares_memory(panel.static.to_numpy(), static)
+    for array, was in zip(given, before, strict=True):
+        np.testing.assert_array_equal(array, was)
+        assert array.flags.writeable

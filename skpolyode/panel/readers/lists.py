@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,6 +31,10 @@ from skpolyode.panel.rows import Rows, are_offsets, offsets_from, require_series
 _LABELLED = (pd.DataFrame, pd.Series)
 Block = tuple[TimeBlock, np.ndarray, Sequence[BadCell]]  # times and values of one series
 
+GROUPED = (
+    "has keys beside frames, as a groupby has: read the whole table, with Panel.from_long(table, "
+    "id=..., time=...); or, if the frames are indexed by their times, pass them in a dict by key"
+)
 LENGTHS = FaultKind("times and values of different length", "give one time for each row of values")
 SHAPE = FaultKind(
     "wrong number of dimensions",
@@ -54,9 +59,11 @@ def rows_from_list(
     """Read a list of series one by one; wrong shapes are added to the faults."""
     fitting: dict[int, tuple[TimeBlock, np.ndarray]] = {}
     kind, position, n_cells, first = "", -1, 0, None
-    found: dict[bool, list[BadCell]] = {False: [], True: []}  # whether they are of frames
+    found: list[BadCell] = []
     for position, item in enumerate(_series_in(items, faults)):
         try:
+            if is_grouped(item):
+                raise TypeError(GROUPED)
             times, values, bad = read(item)
         except (TypeError, ValueError) as error:
             error_type = TypeError if isinstance(error, TypeError) else ValueError
@@ -74,8 +81,7 @@ def rows_from_list(
             continue
         fitting[position] = times, values
         first = first or (faults.series(position), values.shape[1])
-        cells = found[isinstance(item, _LABELLED)]
-        cells += [cell._replace(position=n_cells + cell.position) for cell in bad]
+        found += [cell._replace(position=n_cells + cell.position) for cell in bad]
         n_cells += values.size
     require_series(position + 1, faults.name)
     if not fitting:
@@ -88,8 +94,8 @@ def rows_from_list(
         offsets_from(lengths),
         unreadable=[k for k in range(position + 1) if k not in fitting],
     )
-    for of_frames, cells in found.items():  # numpy converts a list with one word to text
-        note_bad_cells(cells, rows, faults, may_be_text=of_frames)
+    # numpy converts a list with one word to text
+    note_bad_cells(found, rows, faults, may_be_text=isinstance(item, _LABELLED))
     return rows
 
 
@@ -156,13 +162,38 @@ def _read_frame(table: object) -> Block:
 
 def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
     """The series to iterate over; an error for one frame, whose items are column names."""
+    if is_grouped(items):
+        raise TypeError(f"{faults.name} {GROUPED}.")
     if column_names(items):
         raise TypeError(f"{faults.name} is one DataFrame; wrap it in a list: [{faults.name}].")
     if isinstance(items, Mapping):
         items = series_by_id(items, faults)
     if not isinstance(items, Iterable):
         raise TypeError(f"{faults.name} must be a list of series, got {type(items)}.")
-    return items
+    return held(items)
+
+
+def held(items: Iterable[Any]) -> Iterable[Any]:
+    """Items of a list as they are, copies of others: an iterator may fill one array again."""
+    return items if isinstance(items, list | tuple | np.ndarray) else map(_copied, items)
+
+
+def _copied(item: Any) -> Any:
+    if isinstance(item, tuple):
+        return tuple(map(_copied, item))
+    if isinstance(item, _LABELLED):  # whose copy has the same index
+        return item.copy().set_axis(item.index.copy(deep=True))
+    # Others, such as arrays on disk, are copied when they are read.
+    return deepcopy(item) if isinstance(item, list) or hasattr(item, "__deepcopy__") else item
+
+
+def is_grouped(X: Any) -> bool:
+    """Return whether an object is a groupby, or one of its pairs of a key and a frame."""
+    if not (isinstance(X, tuple) and len(X) == 2):
+        return type(X).__name__.endswith("GroupBy")
+    key, frame = X
+    is_key = len(key) != len(frame) if isinstance(key, tuple) else np.ndim(key) == 0
+    return is_key and (isinstance(frame, pd.Series) or bool(column_names(frame)))
 
 
 def series_by_id(items: Mapping[Any, Any], faults: Faults) -> list[Any]:
@@ -170,7 +201,7 @@ def series_by_id(items: Mapping[Any, Any], faults: Faults) -> list[Any]:
     if faults.ids is not None:
         raise TypeError(f"{faults.name} is a dict, whose keys are the ids: leave out ids.")
     faults.ids = read_ids(list(items))
-    return list(items.values())
+    return list(items.values() if isinstance(items, dict) else held(items.values()))
 
 
 rows_from_series = partial(rows_from_list, read=_read_pair)
@@ -223,7 +254,7 @@ def read_errors(errors: Any, rows: Rows, name: str, *, by_series: bool = False) 
         if bad:
             raise TypeError(f"{name}: errors must be numbers, NaN where not known; {bad[0]}.")
         array = array if array.ndim == len(shape) else array[..., None]
-        parts.append(array.astype(np.float64))
+        parts.append(array.astype(np.float64, copy=False))
     lengths = rows.lengths.tolist() if by_series else [shape[0]]
     found = [part.shape for part in parts]
     if found != [(n, *shape[1:]) for n in lengths]:
@@ -241,12 +272,12 @@ def with_errors(reader: Callable[..., Rows], errors: Any) -> Callable[..., Rows]
         return reader
 
     def read(data: Any, faults: Faults, time_unit: str | None) -> Rows:
-        data = list(data) if isinstance(data, Iterator) else data
+        data = list(held(data)) if isinstance(data, Iterator) else data
         rows = reader(data, faults, time_unit)
         if rows.unreadable:  # later checks report it
             return rows
         names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
-        aligned = list(_by_key(errors, data) if isinstance(errors, Mapping) else errors)
+        aligned = list(held(_by_key(errors, data) if isinstance(errors, Mapping) else errors))
         data = list(data.values()) if isinstance(data, Mapping) else data
         if len(aligned) == len(rows.lengths):  # else `read_errors` raises
             aligned = list(map(like_values, aligned, data, names))
