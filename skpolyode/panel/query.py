@@ -41,7 +41,8 @@ def query_times(
     panel : Panel
         The series.
     times : scalar, array-like of shape (Q,) or sequence of n_series such
-        Times for all series, or a list with the times for each. Numbers, in the units of the
+        Times for all series, or a list with the times for each, which may be empty for some of
+        them. Numbers, in the units of the
         panel's `times`; for a panel of datetimes datetimes, with a time zone if and only if the
         panel has one, or text such as "2026-01-02 05:00", which without a UTC offset is in the
         panel's zone. Any order, repetitions allowed.
@@ -63,7 +64,7 @@ def query_times(
     ValueError
         If there are no times, too many or too few lists of them, or any that is not finite.
     TypeError
-        If the type of the times does not fit that of the panel.
+        If the type of the times does not fit that of the panel, or they are None.
 
     Examples
     --------
@@ -99,6 +100,11 @@ def times_since(
     None: absolute times. `name` is the name in messages.
     """
     relative, origin = since is not None, panel.rows.origin
+    if times is None:
+        raise TypeError(
+            f"{name} are missing: give them as those of the series, or as times since the last "
+            'observation, such as [1, 2] or for datetimes ["1h", "2h"], with relative_to="end".'
+        )
     _refuse_times_by_ids(times, panel, name)
 
     def read(times: Any, name: str = name) -> Times:
@@ -117,10 +123,12 @@ def times_since(
     else:
         first = times[0] if isinstance(times, list | tuple | np.ndarray) and len(times) else None
         one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
-    if not one_each:
+    if not one_each or not any(map(np.size, times)):
         reads = [read(times)] * panel.n_series
     elif len(times) == panel.n_series:
-        reads = [read(t, f"{name} of series {i}") for i, t in enumerate(times)]
+        nothing = Times(np.empty(0), panel.time_unit)
+        labelled = ((f"{name} of series {i}", t) for i, t in enumerate(times))
+        reads = [read(t, label) if np.size(t) else nothing for label, t in labelled]
     else:
         raise ValueError(
             f"{name} must be one list for all series or one for each of the {panel.n_series} "
@@ -150,8 +158,9 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
 
 def read_cutoff(panel: Panel, cutoff: Any) -> np.ndarray:
     """Cutoff times (B,), from a share of the durations, one time, or one for each series."""
-    if isinstance(cutoff, float) and 0 < cutoff < 1:
-        return panel.start + cutoff * (panel.end - panel.start)
+    is_number = np.ndim(cutoff) == 0 and np.asarray(cutoff).dtype.kind == "f"  # of any precision
+    if is_number and 0 < cutoff < 1:
+        return panel.start + float(cutoff) * (panel.end - panel.start)
     if isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
     if np.ndim(cutoff) == 0:

@@ -17,7 +17,7 @@ import numpy as np
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import Rows
+from skpolyode.panel.rows import Rows, series_index
 from skpolyode.panel.select import hide_cells
 from skpolyode.saving.codec import saved
 
@@ -69,9 +69,9 @@ class CellLimits(NamedTuple):
     vaguest : float64 ndarray of shape (D,)
         Largest useful known error; infinite if the central 90 % of the channel are equal.
     floor, ceiling : float64 ndarray of shape (D,)
-        Bounds of intervals and samples of new values: those of `Panel.with_limits`, or else 0 for a
-        channel that was never below 0, or never above it, in at least as many values as the median
-        series has rows; otherwise infinite.
+        Bounds of paths, forecasts, intervals and samples: those of `Panel.with_limits`, or else 0
+        for a channel that was never below 0, or never above it, in at least as many values as the
+        median series has rows; otherwise infinite.
 
     Examples
     --------
@@ -127,6 +127,11 @@ class CellLimits(NamedTuple):
             found[filled] = f.reduceat(panel.values, panel.offsets[:-1][filled])
         return np.where(least < floor, -np.inf, floor), np.where(most > ceiling, np.inf, ceiling)
 
+    def within(self, values: np.ndarray, panel: Panel, offsets: np.ndarray) -> np.ndarray:
+        """Values (..., Q, D) of series, by `offsets` (n + 1,), between the ends of `kept_by`."""
+        series = series_index(offsets)
+        return clipped(values, *(end[series] for end in self.kept_by(panel)))
+
     @np.errstate(over="ignore", invalid="ignore")
     def judge(self, values: np.ndarray, errors: np.ndarray | None) -> Judged:
         """Masks of the cells of values (P, D) with NaN, and of their known errors, if any.
@@ -141,6 +146,11 @@ class CellLimits(NamedTuple):
             vague = errors > self.vaguest
             doubtful &= ~(away <= _JUMP * errors)
         return Judged(vague, faulty & ~vague, doubtful & ~vague)
+
+
+def clipped(values: np.ndarray, floor: np.ndarray, ceiling: np.ndarray) -> np.ndarray:
+    """Values between two arrays; minus zero becomes zero."""
+    return np.clip(values, floor, ceiling) + 0.0
 
 
 def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -350,6 +360,10 @@ class ChannelScaler(NamedTuple):
     def read(self, values: np.ndarray) -> np.ndarray:
         """Standardised values for models, NaN in channels never observed in training."""
         return self.transform(self.known(values))
+
+    def within_limits(self, values: np.ndarray, panel: Panel, offsets: np.ndarray) -> np.ndarray:
+        """Values in the user's units, within the limits if there are any; `CellLimits.within`."""
+        return values if self.limits is None else self.limits.within(values, panel, offsets)
 
     def at_mean(self, values: np.ndarray) -> np.ndarray:
         """Standardised values (..., D), 0 in channels never observed in training."""

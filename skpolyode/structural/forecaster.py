@@ -417,7 +417,7 @@ class StructuralForecaster(SeriesEstimator):
         self.limits_ = limits
         return self
 
-    def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
+    def forecast(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Continue series beyond their last observations.
 
         Parameters
@@ -442,7 +442,7 @@ class StructuralForecaster(SeriesEstimator):
         """
         return self._answers(X, times, relative_to, "means")
 
-    def forecast_std(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
+    def forecast_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviations of the errors of `forecast`.
 
         Parameters
@@ -472,6 +472,9 @@ class StructuralForecaster(SeriesEstimator):
             why = "its last observation ({} such times): a forecast starts there."
             refuse_early(known, asked, starts, known.end, why)
             last = known.offsets[1:] - 1
-            return getattr(self.models_.forecast_from(known, last, asked, np.diff(starts)), name)
+            found = self.models_.forecast_from(known, last, asked, np.diff(starts))
+            if name == "means":
+                return self.limits_.within(found.means, known, starts)
+            return getattr(found, name)
 
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)

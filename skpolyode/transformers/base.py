@@ -377,7 +377,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If a time is not finite, or a series is not valid.
         """
         check_is_fitted(self)
-        return self._found(X, times, relative_to, self.embedder_.path_values)
+        return self._found(X, times, relative_to, self.embedder_.limited_path)
 
     @available_if(lambda transformer: transformer.has_path)
     def average(

@@ -223,7 +223,12 @@ class PanelImputer(PathTransformer):
             known = panel.like(panel.times, self._credible(panel), panel.offsets).since_start()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `fit` has warned about these series
-                self.refinement_ = learn_refinement(known, lambda x: model.interpolate(x).values)
+                self.refinement_ = learn_refinement(known, lambda x: self._path(x).values)
+
+    def _path(self, X: Any, times: Any = None) -> Panel:
+        """As `interpolate` of the transformer, before limits."""
+        model = self.transformer_
+        return model._found(X, times, None, model.embedder_.path_values)
 
     def _credible(self, panel: Panel) -> np.ndarray:
         """Values (n_obs, D) of a panel, with NaN where a cell counts as not observed."""
@@ -264,7 +269,12 @@ class PanelImputer(PathTransformer):
             An array (or table, see `set_output`) of an array or table, else a Panel with the times
             of the series.
         """
-        (filled,) = self._filled(X, lambda path, *_: [path])
+
+        def within(path: Panel, panel: Panel, *_: Any) -> list[Panel]:
+            values = self.scaler_.within_limits(path.values, panel, path.offsets)
+            return [path.like(path.times, values, path.offsets)]
+
+        (filled,) = self._filled(X, within)
         return filled
 
     @available_if(_is_trained)
@@ -306,7 +316,7 @@ class PanelImputer(PathTransformer):
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
             results = []
-            path = self._refined(self.transformer_.interpolate(panel), panel, slice(None))
+            path = self._refined(self._path(panel), panel, slice(None))
             for filled in around(path, panel):
                 values = _with_observed(filled.values, panel, slice(None))
                 rows = filled.like(filled.times, values, filled.offsets).rows
@@ -319,7 +329,7 @@ class PanelImputer(PathTransformer):
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
         asked = panel, first + np.arange(shape[1])
-        found = around(self._refined(self.transformer_.interpolate(*asked), panel, rows), *asked)
+        found = around(self._refined(self._path(*asked), panel, rows), *asked)
         return [_with_observed(each.values, panel, rows).reshape(shape) for each in found]
 
     @available_if(_returns_tables)
@@ -708,6 +718,6 @@ class Resampler(PathTransformer):
             origin = edge(self.relative_to, seen.start, seen.end)
             times = (origin[:, None] + self.grid_).ravel()
             offsets = np.arange(panel.n_series + 1) * len(self.grid_)
-        found = fill_values(panel, times, offsets, self.transformer_.embedder_.path_values)
+        found = fill_values(panel, times, offsets, self.transformer_.embedder_.limited_path)
         values = found.reshape(panel.n_series, len(self.grid_), panel.n_channels)
         return np.ascontiguousarray(values.transpose(0, 2, 1))

@@ -349,7 +349,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
     def forecast(
         self,
         X: Any,
-        times: Any,
+        times: Any = None,
         relative_to: str | None = None,
         combine: bool = True,
         *,
@@ -447,7 +447,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         (True, True)
         """
         panel = read_panel(self, X, reset=False)
-        path = self.interpolate(panel, times, relative_to)
+        path = self._found(panel, times, relative_to, self.embedder_.path_values)
         return self.interval_around(path, panel, times, coverage, relative_to)
 
     def interval_around(
@@ -485,8 +485,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         panel = read_panel(self, X, reset=False)
         half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
         half = self._found(panel, times, relative_to, half_widths).values
-        limits = (limit[series_of_rows(path)] for limit in self.limits_.kept_by(panel))
-        both = np.clip([path.values - half, path.values + half], *limits)
+        both = np.stack([path.values - half, path.values + half])
+        both = self.limits_.within(both, panel, path.offsets)
         lower, upper = (path.like(path.times, values, path.offsets) for values in both)
         return lower, upper
 
