@@ -406,9 +406,7 @@ def lead_batches(
     leads = times - np.repeat(end, counts)
     for part in series_chunks(np.maximum(panel.lengths, counts), CHUNK_ROWS):
         rows = slice(offsets[part.start], offsets[part.stop])
-        if rows.start == rows.stop:
-            continue
-        asked = np.arange(counts[part].max()) < counts[part, None]
+        asked = np.arange(max(counts[part].max(), 1)) < counts[part, None]
         padded = np.zeros(asked.shape)
         padded[asked] = leads[rows]
         yield part, rows, padded, asked

@@ -41,13 +41,7 @@ from skpolyode.panel import Panel, as_panel, offsets_from, query_times
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty, observed_series
 from skpolyode.panel.selection import align_to_fit
-from skpolyode.panel.units import (
-    CellLimits,
-    clipped,
-    quiet_about_doubts,
-    warn_of_codes,
-    within_limits,
-)
+from skpolyode.panel.units import CellLimits, quiet_about_doubts, warn_of_codes, within_limits
 from skpolyode.saving.objects import SafeFiles, register_estimator
 from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
@@ -619,7 +613,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         """Quantile (Q, D) in the units of the data, within limits; the median is the forecast."""
         widths = self._half_widths(answers, abs(2 * alpha - 1))
         ends = answers.values + np.sign(alpha - 0.5) * widths
-        return clipped(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
+        found = np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
+        return found + 0.0  # no minus zero
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals at a level, in standard deviations."""

@@ -120,7 +120,8 @@ class Continued:
         """Sampled futures at times (Q,), not before the last rows."""
         panel, scaler, drawn = self.panel, self.units.scaler, self.drawn
         refuse_early(panel, times, offsets, panel.end, _EARLY)
-        ahead, ends = self._ahead(slice(None), times, offsets), self._limits(offsets)
+        ahead = self._ahead(slice(None), times, offsets)
+        ends = [limit[series_index(offsets)] for limit in self.last[2:]]
         samples = np.empty((len(times), len(drawn), panel.n_channels))
         for rows in _time_slices(len(times), len(drawn)):
             for j in range(panel.n_channels):
@@ -134,13 +135,10 @@ class Continued:
         self, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> list[np.ndarray]:
         """Quantiles (Q, D) at times (Q,), one array for each probability in `alpha`."""
-        ahead, ends = self._ahead(slice(None), times, offsets), self._limits(offsets)
+        ahead = self._ahead(slice(None), times, offsets)
+        ends = [limit[series_index(offsets)] for limit in self.last[2:]]
         found = (self.calibration.quantile(ahead, a) for a in alpha)
         return [clipped(self.units.scaler.inverse(quantile), *ends) for quantile in found]
-
-    def _limits(self, offsets: np.ndarray) -> list[np.ndarray]:
-        """Floor and ceiling (Q, D) at times of all series, by offsets."""
-        return [end[series_index(offsets)] for end in (self.last.floor, self.last.ceiling)]
 
     def crossings(
         self,

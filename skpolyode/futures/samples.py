@@ -127,8 +127,7 @@ class SamplePaths:
         float64 ndarray of shape (n_series, n_samples)
         """
         beyond = self._is_beyond(threshold, direction)[..., channel_at(self.forecast, channel)]
-        n_times = np.maximum(self.forecast.lengths, 1)[:, None]
-        return self._of_series(np.add, beyond) / n_times
+        return self._of_series(np.add, beyond) / self.forecast.lengths[:, None]
 
     def extremes(self, direction: str, channel: str | int | None = None) -> np.ndarray:
         """Highest or lowest value of each sample over the times of `forecast`.

@@ -18,7 +18,6 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 NUMBER_KINDS = "biuf"
-_TIME_KINDS = "iuf"  # True is no time
 _TIME_NAMES = frozenset(
     f"{unit}{plural}"
     for unit in ("time", "timestamp", "datetime", "date", "day", "hour", "minute", "second")
@@ -282,7 +281,7 @@ def read_times(times: object) -> TimeBlock:
         If they are neither numbers nor datetimes nor timedeltas.
     """
     times = unmasked(times)
-    if isinstance(times, np.ndarray) and times.dtype.kind in _TIME_KINDS:
+    if isinstance(times, np.ndarray) and times.dtype.kind in "iuf":
         return TimeBlock(times)
     if isinstance(times, pd.Series):
         times = pd.Index(times, dtype=times.dtype)
@@ -296,7 +295,7 @@ def read_times(times: object) -> TimeBlock:
     if isinstance(times, pd.DatetimeIndex) and times.tz is not None:
         return _ticks_of(times.asi8.view(f"M8[{times.unit}]"), _tz_name(times.tz))
     array = np.asarray(times)
-    if array.dtype.kind in _TIME_KINDS:
+    if array.dtype.kind in "iuf":
         return TimeBlock(array)
     if array.dtype.kind in "mM":
         return _ticks_of(array)

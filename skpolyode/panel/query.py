@@ -101,10 +101,7 @@ def times_since(
     """
     relative, origin = since is not None, panel.rows.origin
     if times is None:
-        raise TypeError(
-            f"{name} are missing: give them as those of the series, or as times since the last "
-            'observation, such as [1, 2] or for datetimes ["1h", "2h"], with relative_to="end".'
-        )
+        raise TypeError(f'{name} are missing: give some, such as [1, 2] with relative_to="end".')
     _refuse_times_by_ids(times, panel, name)
 
     def read(times: Any, name: str = name) -> Times:
@@ -118,17 +115,14 @@ def times_since(
             check_kind(block, panel, name, "in the panel", _DURATIONS)
         return _checked(block, panel.time_unit, name, times)
 
-    if isinstance(times, np.ndarray) and times.dtype != object:
-        one_each = times.ndim == 2
-    else:
-        first = times[0] if isinstance(times, list | tuple | np.ndarray) and len(times) else None
-        one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
+    is_list = isinstance(times, list | tuple | np.ndarray) and getattr(times, "ndim", 1)
+    first = times[0] if is_list and len(times) else None
+    one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
     if not one_each or not any(map(np.size, times)):
         reads = [read(times)] * panel.n_series
     elif len(times) == panel.n_series:
-        nothing = Times(np.empty(0), panel.time_unit)
         labelled = ((f"{name} of series {i}", t) for i, t in enumerate(times))
-        reads = [read(t, label) if np.size(t) else nothing for label, t in labelled]
+        reads = [read(t, label) if np.size(t) else Times(np.empty(0)) for label, t in labelled]
     else:
         raise ValueError(
             f"{name} must be one list for all series or one for each of the {panel.n_series} "
@@ -158,8 +152,8 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
 
 def read_cutoff(panel: Panel, cutoff: Any) -> np.ndarray:
     """Cutoff times (B,), from a share of the durations, one time, or one for each series."""
-    is_number = np.ndim(cutoff) == 0 and np.asarray(cutoff).dtype.kind == "f"  # of any precision
-    if is_number and 0 < cutoff < 1:
+    # A number of any precision, also in an array without axes.
+    if np.ndim(cutoff) == 0 and np.asarray(cutoff).dtype.kind == "f" and 0 < cutoff < 1:
         return panel.start + float(cutoff) * (panel.end - panel.start)
     if isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")

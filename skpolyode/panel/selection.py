@@ -124,7 +124,7 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         times=times,
         values=np.concatenate([panel.values for panel in aligned]),
         beside=beside,
-        limits=_joint_limits(panels, aligned[leading].channel_names),
+        limits=_joint_limits(aligned, panels[leading].channel_names),
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=index.to_numpy(),
         has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
@@ -138,14 +138,11 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
 def _joint_limits(panels: Sequence[Any], names: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Limits of all panels, by the names of the leading one; a ValueError where two differ."""
     joint: dict[str, tuple[float, float]] = {}
-    for position, panel in enumerate(panels):
+    for panel in panels:
+        leading = dict(zip(panel.channel_names, names, strict=True))
         for name, ends in panel.rows.limits.items():
-            name = name if name in names else names[panel.channel_names.index(name)]
-            if joint.setdefault(name, ends) != ends:
-                raise ValueError(
-                    f"panel {position} has the limits {ends} of channel {name!r}, an earlier panel "
-                    f"{joint[name]}; give all of them the same, with Panel.with_limits."
-                )
+            if (first := joint.setdefault(leading.get(name, name), ends)) != ends:
+                raise ValueError(f"give all panels the same limits of {name!r}: {first} or {ends}.")
     return joint
 
 

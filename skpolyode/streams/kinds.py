@@ -136,11 +136,9 @@ class ModelStream(SeriesStream):
         chosen = self._started(series)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         values = self._embedder.continued(self._ends(chosen, combine), flat, offsets)
-        cells = (self._parts[name].cpu().numpy()[chosen] for name in ("floor", "ceiling"))
-        ends = (end[series_index(offsets)] for end in cells)
-        return panel.like(
-            flat, clipped(self._embedder.units.scaler.inverse(values), *ends), offsets
-        )
+        found, place = self._embedder.units.scaler.inverse(values), chosen[series_index(offsets)]
+        limits = (self._parts[name].cpu().numpy()[place] for name in _PARTS[-2:])
+        return panel.like(flat, clipped(found, *limits), offsets)
 
     def _ends(self, chosen: np.ndarray, combine: bool = True) -> Ends:
         """Where series end: their panel only has the last rows."""
@@ -244,9 +242,7 @@ class ModelStream(SeriesStream):
         return futures.crossings(threshold, last, channel, direction, coverage)
 
     @available_if(_knows_std)
-    def forecast_std(
-        self, times: Any = None, series: Any = None, relative_to: str | None = None
-    ) -> Panel:
+    def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviation of the forecast of the model alone, as in `interpolate_std`.
 
         It belongs to ``forecast(..., combine=False)``. Combined forecasts have no standard

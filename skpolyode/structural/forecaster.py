@@ -472,9 +472,7 @@ class StructuralForecaster(SeriesEstimator):
             why = "its last observation ({} such times): a forecast starts there."
             refuse_early(known, asked, starts, known.end, why)
             last = known.offsets[1:] - 1
-            found = self.models_.forecast_from(known, last, asked, np.diff(starts))
-            if name == "means":
-                return self.limits_.within(found.means, known, starts)
-            return getattr(found, name)
+            found = getattr(self.models_.forecast_from(known, last, asked, np.diff(starts)), name)
+            return self.limits_.within(found, known, starts) if name == "means" else found
 
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)

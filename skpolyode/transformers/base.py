@@ -327,13 +327,16 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     def _found(
         self,
         X: Any,
-        times: Any,
-        relative_to: str | None,
-        read: Callable[..., np.ndarray],
+        times: Any = None,
+        relative_to: str | None = None,
+        read: Callable[..., np.ndarray] | None = None,
         default: Callable[[Panel], tuple[np.ndarray, np.ndarray]] = lambda x: (x.times, x.offsets),
     ) -> Panel:
-        """Values that `read` returns at `times`; None: at the `default` times of the panel."""
-        panel = read_panel(self, X, reset=False)
+        """Values that `read` returns at `times`; None: at the `default` times of the panel.
+
+        Without `read` the path, which may be past limits.
+        """
+        panel, read = read_panel(self, X, reset=False), read or self.embedder_.path_values
         flat, offsets = default(panel) if times is None else query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 

@@ -223,12 +223,7 @@ class PanelImputer(PathTransformer):
             known = panel.like(panel.times, self._credible(panel), panel.offsets).since_start()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `fit` has warned about these series
-                self.refinement_ = learn_refinement(known, lambda x: self._path(x).values)
-
-    def _path(self, X: Any, times: Any = None) -> Panel:
-        """As `interpolate` of the transformer, before limits."""
-        model = self.transformer_
-        return model._found(X, times, None, model.embedder_.path_values)
+                self.refinement_ = learn_refinement(known, lambda x: model._found(x).values)
 
     def _credible(self, panel: Panel) -> np.ndarray:
         """Values (n_obs, D) of a panel, with NaN where a cell counts as not observed."""
@@ -269,12 +264,7 @@ class PanelImputer(PathTransformer):
             An array (or table, see `set_output`) of an array or table, else a Panel with the times
             of the series.
         """
-
-        def within(path: Panel, panel: Panel, *_: Any) -> list[Panel]:
-            values = self.scaler_.within_limits(path.values, panel, path.offsets)
-            return [path.like(path.times, values, path.offsets)]
-
-        (filled,) = self._filled(X, within)
+        (filled,) = self._filled(X, lambda path, *_: [path])
         return filled
 
     @available_if(_is_trained)
@@ -316,9 +306,9 @@ class PanelImputer(PathTransformer):
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
             results = []
-            path = self._refined(self._path(panel), panel, slice(None))
+            path = self._refined(self.transformer_._found(panel), panel, slice(None))
             for filled in around(path, panel):
-                values = _with_observed(filled.values, panel, slice(None))
+                values = self._completed(filled, panel, slice(None))
                 rows = filled.like(filled.times, values, filled.offsets).rows
                 rows = replace(rows, beside=panel.rows.beside)  # errors of the observations
                 results.append(Panel.from_rows(rows, checked=filled.is_checked))
@@ -329,8 +319,17 @@ class PanelImputer(PathTransformer):
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
         asked = panel, first + np.arange(shape[1])
-        found = around(self._refined(self._path(*asked), panel, rows), *asked)
-        return [_with_observed(each.values, panel, rows).reshape(shape) for each in found]
+        found = around(self._refined(self.transformer_._found(*asked), panel, rows), *asked)
+        return [self._completed(each, panel, rows).reshape(shape) for each in found]
+
+    def _completed(self, filled: Panel, panel: Panel, rows: Any) -> np.ndarray:
+        """Values (Q, D) within limits, in which `rows` have the observations of a panel.
+
+        Most paths pass through the observations anyway; that of a filter does not.
+        """
+        result = self.scaler_.limits.within(filled.values, panel, filled.offsets)
+        result[rows] = np.where(np.isnan(panel.values), result[rows], panel.values)
+        return result
 
     @available_if(_returns_tables)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -347,16 +346,6 @@ class PanelImputer(PathTransformer):
         """
         check_is_fitted(self)
         return _check_feature_names_in(self, input_features)
-
-
-def _with_observed(values: np.ndarray, panel: Panel, rows: Any) -> np.ndarray:
-    """Copy of values (Q, D) in which `rows` have the observations of the rows of a panel.
-
-    Most paths pass through the observations anyway; that of a filter does not.
-    """
-    result = values.copy()  # the values of a panel are read-only
-    result[rows] = np.where(np.isnan(panel.values), result[rows], panel.values)
-    return result
 
 
 class HiddenCells(NamedTuple):

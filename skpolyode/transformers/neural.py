@@ -447,7 +447,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         (True, True)
         """
         panel = read_panel(self, X, reset=False)
-        path = self._found(panel, times, relative_to, self.embedder_.path_values)
+        path = self._found(panel, times, relative_to)
         return self.interval_around(path, panel, times, coverage, relative_to)
 
     def interval_around(
@@ -485,8 +485,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         panel = read_panel(self, X, reset=False)
         half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
         half = self._found(panel, times, relative_to, half_widths).values
-        both = np.stack([path.values - half, path.values + half])
-        both = self.limits_.within(both, panel, path.offsets)
+        ends = np.stack([path.values - half, path.values + half])
+        both = self.limits_.within(ends, panel, path.offsets)
         lower, upper = (path.like(path.times, values, path.offsets) for values in both)
         return lower, upper
 
