@@ -88,7 +88,7 @@ class LastCells(NamedTuple):
         is_noisy = np.full(values.shape, filters)
         if panel.errors is not None:
             is_noisy |= panel.errors[last] > 0
-        return cls(values, is_noisy, *units.scaler.limits.kept_by(panel))
+        return cls(values, is_noisy, *units.scaler.limits_of(panel))
 
 
 @dataclass(frozen=True, eq=False)

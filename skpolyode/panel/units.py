@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
@@ -126,11 +126,6 @@ class CellLimits(NamedTuple):
         for found, f in ((least, np.fmin), (most, np.fmax)):
             found[filled] = f.reduceat(panel.values, panel.offsets[:-1][filled])
         return np.where(least < floor, -np.inf, floor), np.where(most > ceiling, np.inf, ceiling)
-
-    def within(self, values: np.ndarray, panel: Panel, offsets: np.ndarray) -> np.ndarray:
-        """Values (..., Q, D) of series, by `offsets` (n + 1,), between the ends of `kept_by`."""
-        series = series_index(offsets)
-        return clipped(values, *(end[series] for end in self.kept_by(panel)))
 
     @np.errstate(over="ignore", invalid="ignore")
     def judge(self, values: np.ndarray, errors: np.ndarray | None) -> Judged:
@@ -361,9 +356,15 @@ class ChannelScaler(NamedTuple):
         """Standardised values for models, NaN in channels never observed in training."""
         return self.transform(self.known(values))
 
+    def limits_of(self, panel: Panel) -> Iterable[np.ndarray]:
+        """Floor and ceiling (n, D) of series; see `CellLimits.kept_by`."""
+        if self.limits is not None:
+            return self.limits.kept_by(panel)
+        return np.multiply.outer((-np.inf, np.inf), np.ones((len(panel), panel.n_channels)))
+
     def within_limits(self, values: np.ndarray, panel: Panel, offsets: np.ndarray) -> np.ndarray:
-        """Values in the user's units, within the limits if there are any; `CellLimits.within`."""
-        return values if self.limits is None else self.limits.within(values, panel, offsets)
+        """Values (..., Q, D) of series, by offsets, in the user's units, within their limits."""
+        return clipped(values, *(end[series_index(offsets)] for end in self.limits_of(panel)))
 
     def at_mean(self, values: np.ndarray) -> np.ndarray:
         """Standardised values (..., D), 0 in channels never observed in training."""

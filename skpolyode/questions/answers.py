@@ -93,7 +93,7 @@ def integrals(
     def find(part: Panel) -> np.ndarray:
         found = _integrals(transformer, part, start[known], end[known], coverage)
         found, length = (found / size, 1.0) if mean else (found, size)
-        limits = transformer.scaler_.limits.kept_by(part)
+        limits = transformer.scaler_.limits_of(part)
         return clipped(found, *(length * end[..., None] for end in limits)).reshape(len(part), -1)
 
     found = fill_rows(panel, find, lambda: panel.n_channels * len(columns))

@@ -313,9 +313,8 @@ class ModelStream(SeriesStream):
         if self._embedder.stacking is not None:
             driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
             state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
-        rows, limits = np.arange(len(nothing) + 1), self._embedder.units.scaler.limits
-        ends = (np.broadcast_to(x, nothing.shape) for x in (limits.floor, limits.ceiling))
-        cells = LastCells(nothing, np.zeros(nothing.shape, dtype=bool), *ends)
+        ends = self._embedder.units.scaler.limits_of(self._panel.without_rows())
+        cells, rows = LastCells(nothing, np.isfinite(nothing), *ends), np.arange(len(nothing) + 1)
         state |= self._last_cells(cells, nothing, rows, rows[:-1])
         if self._has_posterior:
             state[_POSTERIOR] = torch.zeros_like(data.channel_gap)

@@ -30,11 +30,11 @@ from skpolyode.ensemble.periods import (
     without_line,
 )
 from skpolyode.errors import naming_owner
-from skpolyode.panel import Panel, as_panel, offsets_from, query_times
+from skpolyode.panel import Panel, as_panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty, fill_values, series_of_rows
 from skpolyode.panel.selection import align_to_fit
-from skpolyode.panel.units import CellLimits, warn_of_codes, within_limits
+from skpolyode.panel.units import CellLimits, clipped, warn_of_codes, within_limits
 from skpolyode.saving.codec import saved
 from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.components import (
@@ -473,6 +473,7 @@ class StructuralForecaster(SeriesEstimator):
             refuse_early(known, asked, starts, known.end, why)
             last = known.offsets[1:] - 1
             found = getattr(self.models_.forecast_from(known, last, asked, np.diff(starts)), name)
-            return self.limits_.within(found, known, starts) if name == "means" else found
+            ends = (end[series_index(starts)] for end in self.limits_.kept_by(known))
+            return clipped(found, *ends) if name == "means" else found
 
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)

@@ -327,7 +327,7 @@ class PanelImputer(PathTransformer):
 
         Most paths pass through the observations anyway; that of a filter does not.
         """
-        result = self.scaler_.limits.within(filled.values, panel, filled.offsets)
+        result = self.scaler_.within_limits(filled.values, panel, filled.offsets)
         result[rows] = np.where(np.isnan(panel.values), result[rows], panel.values)
         return result
 

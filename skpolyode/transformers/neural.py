@@ -486,7 +486,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
         half = self._found(panel, times, relative_to, half_widths).values
         ends = np.stack([path.values - half, path.values + half])
-        both = self.limits_.within(ends, panel, path.offsets)
+        both = self.scaler_.within_limits(ends, panel, path.offsets)
         lower, upper = (path.like(path.times, values, path.offsets) for values in both)
         return lower, upper
 
