@@ -20,7 +20,8 @@ class SamplePaths:
     Parameters
     ----------
     forecast : Panel
-        What `forecast` returns at the same times: the centre of the samples.
+        What `forecast` returns at the same times: the centre of the samples. Means, extremes and
+        shares of a series without any times are NaN.
     samples : float64 ndarray of shape (n_obs, n_samples, n_channels)
         Values in the rows of `forecast`. Sample k is one path, joint in time and across channels.
 

@@ -433,7 +433,8 @@ class StructuralForecaster(SeriesEstimator):
         Returns
         -------
         Panel
-            All channels at these times; NaN for a channel or a series that was never observed.
+            All channels at these times, within their limits (see `Panel.with_limits`); NaN for a
+            channel or a series that was never observed.
 
         Raises
         ------

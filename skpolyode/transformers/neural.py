@@ -317,8 +317,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         -------
         Panel
             Observation minus forecast from all rows before it, at the series' own times and in the
-            units of the channels. NaN where nothing was observed, and in the first observed row of
-            a series, which has no forecast.
+            units of the channels. The forecast is that of the model alone, without limits, as in
+            `score`. NaN where nothing was observed, and in the first observed row of a series,
+            which has no forecast.
         """
         panel = read_panel(self, X, reset=False)
         values = np.full(panel.values.shape, np.nan)
@@ -362,8 +363,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         times : array-like of shape (Q,) or list of such
-            Times from the last observation on, for all series or for each; in the units and of
-            the type of the series' times.
+            Times from the last observation on, for all series or for each (an empty list for
+            none); in the units and of the type of the series' times.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
@@ -379,8 +380,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         Returns
         -------
         Panel
-            All channels at these times. The forecast of the model of a `PolyODETransformer` is
-            constant further than 20 times its `context_` ahead.
+            All channels at these times, within their limits (see `Panel.with_limits`). The forecast
+            of the model of a `PolyODETransformer` is constant further than 20 times its `context_`
+            ahead.
 
         Raises
         ------
