@@ -279,9 +279,10 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         ----------
         y : Panel, list of (times, values), list of DataFrames, or array
             Series, with the channels of training.
-        times : array-like of shape (Q,) or list of such
+        times : array-like of shape (Q,) or list of such, default=None
             Times from the first row on, for all series or for each; in the units and of the type of
             the series' times. Times up to the last row get in-sample values, as in `predict`.
+            Required.
         relative_to : {"start", "end"} or None, default=None
             Count `times` from the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of

@@ -126,8 +126,9 @@ class Continued:
         for rows in _time_slices(len(times), len(drawn)):
             for j in range(panel.n_channels):
                 samples[rows, :, j] = self.calibration.sample(_at(ahead, rows), drawn, j)
-            each = (end[rows, None] for end in ends)
-            samples[rows] = clipped(scaler.inverse(samples[rows]), *each)
+            samples[rows] = clipped(
+                scaler.inverse(samples[rows]), *(end[rows, None] for end in ends)
+            )
         centre = clipped(scaler.inverse(ahead.values), *ends)
         return SamplePaths(panel.like(times, centre, offsets), samples)
 
@@ -414,8 +415,8 @@ class SamplesFutures:
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        times : array-like of shape (Q,) or list of such
-            Times, as in `forecast`.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times, as in `forecast`. Required.
         coverage : float, default=0.9
             Probability of the interval, between 0 and 1.
         relative_to : {"start", "end"} or None, default=None
@@ -469,8 +470,8 @@ class SamplesFutures:
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, as in `forecast`.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times from the last observation on, as in `forecast`. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
         n_samples : int, default=200

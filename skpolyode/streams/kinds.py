@@ -109,8 +109,8 @@ class ModelStream(SeriesStream):
 
         Parameters
         ----------
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, for all of the series or for each.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times from the last observation on, for all of the series or for each. Required.
         series : int, str, array-like of such or None, default=None
             Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
@@ -163,8 +163,8 @@ class ModelStream(SeriesStream):
 
         Parameters
         ----------
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, as in `forecast`.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times from the last observation on, as in `forecast`. Required.
         series : int, str, array-like of such or None, default=None
             Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None

@@ -424,8 +424,8 @@ class StructuralForecaster(SeriesEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             Series with the channels of `fit`.
-        times : array-like of shape (Q,) or list of such
-            Times after the last observations, for all series or for each.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times after the last observations, for all series or for each. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; None:
             absolute times, like those of the series.
@@ -450,8 +450,8 @@ class StructuralForecaster(SeriesEstimator):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             Series with the channels of `fit`.
-        times : array-like of shape (Q,) or list of such
-            Times after the last observations, for all series or for each.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times after the last observations, for all series or for each. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from.
 

@@ -362,9 +362,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        times : array-like of shape (Q,) or list of such
+        times : array-like of shape (Q,) or list of such, default=None
             Times from the last observation on, for all series or for each (an empty list for
-            none); in the units and of the type of the series' times.
+            none); in the units and of the type of the series' times. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
