@@ -92,6 +92,11 @@ class Embedder(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} follows no path.")
 
+    def limited_path(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """As `path_values`, within the limits of channels: what users get."""
+        found = self.path_values(panel, times, offsets)
+        return self.units.scaler.within_limits(found, panel, offsets)
+
 
 Known = dict[str, np.ndarray]
 """State of a combiner for n series: arrays (n, ...) by name, which only the combiner reads."""
@@ -401,7 +406,7 @@ def lead_batches(
     leads = times - np.repeat(end, counts)
     for part in series_chunks(np.maximum(panel.lengths, counts), CHUNK_ROWS):
         rows = slice(offsets[part.start], offsets[part.stop])
-        asked = np.arange(counts[part].max()) < counts[part, None]
+        asked = np.arange(max(counts[part].max(), 1)) < counts[part, None]
         padded = np.zeros(asked.shape)
         padded[asked] = leads[rows]
         yield part, rows, padded, asked

@@ -438,10 +438,14 @@ class ModelEmbedder(Embedder):
     def forecast_values(
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, combine: bool = True
     ) -> np.ndarray:
-        """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`."""
+        """Forecasts (Q, D) at times (Q,) after the series end, by offsets; stacked if `combine`.
+
+        They are within the limits of channels.
+        """
         known = self.known(panel) if combine and self.stacking is not None else None
         found = self.continued(self._ends(panel, known), times, offsets)
-        return self.units.scaler.inverse(found)
+        scaler = self.units.scaler
+        return scaler.within_limits(scaler.inverse(found), panel, offsets)
 
     def _ends(self, panel: Panel, known: Known | None) -> Ends:
         return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]), known)
@@ -486,8 +490,7 @@ class ModelEmbedder(Embedder):
         `leads` (Q, D) are the times since each channel was observed, `spread` (B, ...) the state of
         the calibration.
         """
-        series, scaler = series_index(offsets), self.units.scaler
-        values = scaler.transform(scaler.inverse(self.continued(ends, times, offsets)))
+        series, values = series_index(offsets), self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
         signs = self.calibration.signs(spread[series], expected)

@@ -124,7 +124,7 @@ def evaluate_forecasts(
     past, future = (align_to_fit(part, trained, "panel") for part in (past, future))
     quantiles = trained.forecast_quantiles(past, times, levels) if levels else {}
     quantiles = {alpha: quantiles[alpha].values for alpha in levels}
-    # A second forecast of the same series would take as long, and repeat its warnings.
+    # The median is the forecast, to the bit: a second one would take as long, and warn again.
     known = isinstance(trained, SamplesFutures) and levels
     mean = quantiles[0.5] if known else trained.forecast(past, times).values
     forecasts = _Compared(future.values, mean, quantiles)

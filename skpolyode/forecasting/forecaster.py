@@ -271,7 +271,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         return self
 
     def forecast(
-        self, y: Any, times: Any, relative_to: str | None = None, *, inputs: Any = None
+        self, y: Any, times: Any = None, relative_to: str | None = None, *, inputs: Any = None
     ) -> Panel:
         """Forecast any series with the trained model, which does not change.
 
@@ -279,9 +279,10 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         ----------
         y : Panel, list of (times, values), list of DataFrames, or array
             Series, with the channels of training.
-        times : array-like of shape (Q,) or list of such
+        times : array-like of shape (Q,) or list of such, default=None
             Times from the first row on, for all series or for each; in the units and of the type of
             the series' times. Times up to the last row get in-sample values, as in `predict`.
+            Required.
         relative_to : {"start", "end"} or None, default=None
             Count `times` from the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
@@ -613,7 +614,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         """Quantile (Q, D) in the units of the data, within limits; the median is the forecast."""
         widths = self._half_widths(answers, abs(2 * alpha - 1))
         ends = answers.values + np.sign(alpha - 0.5) * widths
-        return np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
+        found = np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
+        return found + 0.0  # no minus zero
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals at a level, in standard deviations."""

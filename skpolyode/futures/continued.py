@@ -22,7 +22,7 @@ from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
 from skpolyode.panel.select import observed_part, observed_series, series_chunks
 from skpolyode.panel.selection import refuse_reordered
-from skpolyode.panel.units import Units
+from skpolyode.panel.units import Units, clipped
 
 _MOST_TIMES = 50_000  # per call of the forecast, to bound memory
 _MOST_VALUES = 200_000  # of paths sampled at once, to bound memory
@@ -88,7 +88,7 @@ class LastCells(NamedTuple):
         is_noisy = np.full(values.shape, filters)
         if panel.errors is not None:
             is_noisy |= panel.errors[last] > 0
-        return cls(values, is_noisy, *units.scaler.limits.kept_by(panel))
+        return cls(values, is_noisy, *units.scaler.limits_of(panel))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,23 +120,26 @@ class Continued:
         """Sampled futures at times (Q,), not before the last rows."""
         panel, scaler, drawn = self.panel, self.units.scaler, self.drawn
         refuse_early(panel, times, offsets, panel.end, _EARLY)
-        ahead, series = self._ahead(slice(None), times, offsets), series_index(offsets)
+        ahead = self._ahead(slice(None), times, offsets)
+        ends = [limit[series_index(offsets)] for limit in self.last[2:]]
         samples = np.empty((len(times), len(drawn), panel.n_channels))
         for rows in _time_slices(len(times), len(drawn)):
             for j in range(panel.n_channels):
                 samples[rows, :, j] = self.calibration.sample(_at(ahead, rows), drawn, j)
-            ends = (limit[series[rows], None] for limit in (self.last.floor, self.last.ceiling))
-            samples[rows] = np.clip(scaler.inverse(samples[rows]), *ends)
-        return SamplePaths(panel.like(times, scaler.inverse(ahead.values), offsets), samples)
+            samples[rows] = clipped(
+                scaler.inverse(samples[rows]), *(end[rows, None] for end in ends)
+            )
+        centre = clipped(scaler.inverse(ahead.values), *ends)
+        return SamplePaths(panel.like(times, centre, offsets), samples)
 
     def quantiles(
         self, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> list[np.ndarray]:
         """Quantiles (Q, D) at times (Q,), one array for each probability in `alpha`."""
-        ahead, series = self._ahead(slice(None), times, offsets), series_index(offsets)
-        ends = [limit[series] for limit in (self.last.floor, self.last.ceiling)]
+        ahead = self._ahead(slice(None), times, offsets)
+        ends = [limit[series_index(offsets)] for limit in self.last[2:]]
         found = (self.calibration.quantile(ahead, a) for a in alpha)
-        return [np.clip(self.units.scaler.inverse(quantile), *ends) for quantile in found]
+        return [clipped(self.units.scaler.inverse(quantile), *ends) for quantile in found]
 
     def crossings(
         self,
@@ -400,7 +403,7 @@ class SamplesFutures:
     def forecast_interval(
         self,
         X: Any,
-        times: Any,
+        times: Any = None,
         coverage: float = 0.9,
         relative_to: str | None = None,
         *,
@@ -412,8 +415,8 @@ class SamplesFutures:
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        times : array-like of shape (Q,) or list of such
-            Times, as in `forecast`.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times, as in `forecast`. Required.
         coverage : float, default=0.9
             Probability of the interval, between 0 and 1.
         relative_to : {"start", "end"} or None, default=None
@@ -449,7 +452,7 @@ class SamplesFutures:
     def sample_paths(
         self,
         X: Any,
-        times: Any,
+        times: Any = None,
         relative_to: str | None = None,
         *,
         n_samples: int = 200,
@@ -467,8 +470,8 @@ class SamplesFutures:
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, as in `forecast`.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times from the last observation on, as in `forecast`. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from, as in `forecast`.
         n_samples : int, default=200

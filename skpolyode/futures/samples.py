@@ -20,7 +20,8 @@ class SamplePaths:
     Parameters
     ----------
     forecast : Panel
-        What `forecast` returns at the same times: the centre of the samples.
+        What `forecast` returns at the same times: the centre of the samples. Means, extremes and
+        shares of a series without any times are NaN.
     samples : float64 ndarray of shape (n_obs, n_samples, n_channels)
         Values in the rows of `forecast`. Sample k is one path, joint in time and across channels.
 
@@ -127,7 +128,7 @@ class SamplePaths:
         float64 ndarray of shape (n_series, n_samples)
         """
         beyond = self._is_beyond(threshold, direction)[..., channel_at(self.forecast, channel)]
-        return np.add.reduceat(beyond, self.forecast.offsets[:-1]) / self.forecast.lengths[:, None]
+        return self._of_series(np.add, beyond) / self.forecast.lengths[:, None]
 
     def extremes(self, direction: str, channel: str | int | None = None) -> np.ndarray:
         """Highest or lowest value of each sample over the times of `forecast`.
@@ -144,8 +145,7 @@ class SamplePaths:
         float64 ndarray of shape (n_series, n_samples)
         """
         most = np.maximum if sign_of(direction) > 0 else np.minimum
-        values = self.samples[..., channel_at(self.forecast, channel)]
-        return most.reduceat(values, self.forecast.offsets[:-1])
+        return self._of_series(most, self.samples[..., channel_at(self.forecast, channel)])
 
     def integrals(self) -> np.ndarray:
         """Integrals (n_series, n_samples, n_channels) of samples, linear between their times."""
@@ -154,7 +154,7 @@ class SamplePaths:
         gap = np.diff(t, append=t[-1:])
         gap[offsets[1:] - 1] = 0.0
         weights = (gap + np.where(np.isin(np.arange(len(t)), offsets), 0.0, np.roll(gap, 1))) / 2
-        return np.add.reduceat(weights[:, None, None] * self.samples, offsets[:-1])
+        return self._of_series(np.add, weights[:, None, None] * self.samples)
 
     def integral(self, channel: str | int | None = None) -> np.ndarray:
         """Integral of each sample over the times of `forecast`, linear between them.
@@ -184,10 +184,9 @@ class SamplePaths:
         float64 ndarray of shape (n_series, n_samples)
             For a single time, the value at it.
         """
-        t, offsets = self.forecast.times, self.forecast.offsets
-        span = (t[offsets[1:] - 1] - t[offsets[:-1]])[:, None]
-        first = self.samples[offsets[:-1], :, channel_at(self.forecast, channel)]
-        return np.where(span > 0, self.integral(channel) / np.where(span > 0, span, 1.0), first)
+        at_one = self._of_series(np.maximum, self.samples[..., channel_at(self.forecast, channel)])
+        span = (self.forecast.end - self.forecast.start)[:, None]
+        return np.where(span > 0, self.integral(channel) / np.where(span > 0, span, 1.0), at_one)
 
     def total(
         self, at: Any, channel: str | int | None = None, relative_to: str | None = None
@@ -216,11 +215,11 @@ class SamplePaths:
         self._refuse_unsorted()
         panel, j = self.forecast, channel_at(self.forecast, channel)
         flat, offsets = query_times(panel, at, relative_to)
-        found = np.empty((len(self), self.samples.shape[1]))
-        for k in range(len(self)):
+        found = np.zeros((len(self), self.samples.shape[1]))
+        for k in np.flatnonzero(np.diff(offsets)):
             rows, t = slice(*panel.offsets[k : k + 2]), flat[slice(*offsets[k : k + 2])]
             known = panel.times[rows]
-            if t.min() < known[0] or t.max() > known[-1]:
+            if not len(known) or t.min() < known[0] or t.max() > known[-1]:
                 raise ValueError(
                     f"series {plain_repr(panel.ids[k])}: total() needs times within those of the "
                     "samples: give sample_paths times over a longer range, or total() fewer."
@@ -240,6 +239,12 @@ class SamplePaths:
         sign = sign_of(direction)
         check_line(threshold)
         return sign * self.samples >= sign * threshold
+
+    def _of_series(self, function: np.ufunc, values: np.ndarray) -> np.ndarray:
+        """Reduce values (n_obs, ...) over the times of each series; NaN where there are none."""
+        filled, found = self.forecast.lengths > 0, np.full((len(self), *values.shape[1:]), np.nan)
+        found[filled] = function.reduceat(values, self.forecast.offsets[:-1][filled])
+        return found
 
     def _like(self, values: np.ndarray) -> Panel:
         return self.forecast.like(self.forecast.times, values, self.forecast.offsets)

@@ -307,7 +307,7 @@ def read_times(times: object) -> TimeBlock:
         If they are neither numbers nor datetimes nor timedeltas.
     """
     times = unmasked(times)
-    if isinstance(times, np.ndarray) and times.dtype.kind in NUMBER_KINDS:
+    if isinstance(times, np.ndarray) and times.dtype.kind in "iuf":
         return TimeBlock(np.asarray(times))
     if isinstance(times, pd.Series):
         times = pd.Index(times, dtype=times.dtype)
@@ -321,7 +321,7 @@ def read_times(times: object) -> TimeBlock:
     if isinstance(times, pd.DatetimeIndex) and times.tz is not None:
         return _ticks_of(times.asi8.view(f"M8[{times.unit}]"), _tz_name(times.tz))
     array = np.asarray(times)
-    if array.dtype.kind in NUMBER_KINDS:
+    if array.dtype.kind in "iuf":
         return TimeBlock(array)
     if array.dtype.kind in "mM":
         return _ticks_of(array)

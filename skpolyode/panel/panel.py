@@ -425,7 +425,8 @@ class Panel:
         ----------
         panels : iterable of Panel
             At least one. Channels are brought into the order of the first panel by their names; all
-            panels must have the same static columns, time unit and time zone.
+            panels must have the same static columns, time unit and time zone. Limits of channels
+            (`with_limits`) are those of all panels.
         ids : sequence of shape (n_series,) or None, default=None
             Unique labels of all series. None: those of the panels.
 
@@ -437,7 +438,8 @@ class Panel:
         Raises
         ------
         ValueError
-            If channels, static columns or clocks of the panels differ, or there is none.
+            If channels, their limits, static columns or clocks of the panels differ, or there is
+            none.
 
         Examples
         --------
@@ -884,15 +886,15 @@ class Panel:
     def with_limits(self, limits: Mapping[str, tuple[float | None, float | None]]) -> Self:
         """Return the same series with limits of channels, for a `fit` on them.
 
-        The estimator clips intervals and samples there, except for series whose values exceed a
-        limit. By default, zero is a limit of channels that never crossed it.
+        The estimator clips paths, forecasts, intervals and samples there, except for series whose
+        values exceed a limit. By default, zero is a limit of channels that never crossed it.
 
         Parameters
         ----------
         limits : dict of str to (float or None, float or None)
             Least and largest value of channels, by name; None where there is none.
-            ``{"change": (None, None)}`` lets intervals of a channel pass zero, too. Channels that
-            are not named keep their limits.
+            ``{"change": (None, None)}`` lets a channel pass zero. Channels that are not named keep
+            their limits.
 
         Returns
         -------

@@ -41,7 +41,8 @@ def query_times(
     panel : Panel
         The series.
     times : scalar, array-like of shape (Q,) or sequence of n_series such
-        Times for all series, or a list with the times for each. Numbers, in the units of the
+        Times for all series, or a list with the times for each, which may be empty for some of
+        them. Numbers, in the units of the
         panel's `times`; for a panel of datetimes datetimes, with a time zone if and only if the
         panel has one, or text such as "2026-01-02 05:00", which without a UTC offset is in the
         panel's zone. Any order, repetitions allowed.
@@ -63,7 +64,7 @@ def query_times(
     ValueError
         If there are no times, too many or too few lists of them, or any that is not finite.
     TypeError
-        If the type of the times does not fit that of the panel.
+        If the type of the times does not fit that of the panel, or they are None.
 
     Examples
     --------
@@ -99,6 +100,8 @@ def times_since(
     None: absolute times. `name` is the name in messages.
     """
     relative, origin = since is not None, panel.rows.origin
+    if times is None:
+        raise TypeError(f'{name} are missing: give some, such as [1, 2] with relative_to="end".')
     _refuse_times_by_ids(times, panel, name)
 
     def read(times: Any, name: str = name) -> Times:
@@ -112,15 +115,14 @@ def times_since(
             check_kind(block, panel, name, "in the panel", _DURATIONS)
         return _checked(block, panel.time_unit, name, times)
 
-    if isinstance(times, np.ndarray) and times.dtype != object:
-        one_each = times.ndim == 2
-    else:
-        first = times[0] if isinstance(times, list | tuple | np.ndarray) and len(times) else None
-        one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
-    if not one_each:
+    is_list = isinstance(times, list | tuple | np.ndarray) and getattr(times, "ndim", 1)
+    first = times[0] if is_list and len(times) else None
+    one_each = isinstance(first, list | tuple) or getattr(first, "ndim", 0) == 1
+    if not one_each or not any(map(np.size, times)):
         reads = [read(times)] * panel.n_series
     elif len(times) == panel.n_series:
-        reads = [read(t, f"{name} of series {i}") for i, t in enumerate(times)]
+        labelled = ((f"{name} of series {i}", t) for i, t in enumerate(times))
+        reads = [read(t, label) if np.size(t) else Times(np.empty(0)) for label, t in labelled]
     else:
         raise ValueError(
             f"{name} must be one list for all series or one for each of the {panel.n_series} "
@@ -150,8 +152,9 @@ def split_at(panel: Panel, cutoff: Any) -> tuple[Panel, Panel]:
 
 def read_cutoff(panel: Panel, cutoff: Any) -> np.ndarray:
     """Cutoff times (B,), from a share of the durations, one time, or one for each series."""
-    if isinstance(cutoff, float) and 0 < cutoff < 1:
-        return panel.start + cutoff * (panel.end - panel.start)
+    # A number of any precision, also in an array without axes.
+    if np.ndim(cutoff) == 0 and np.asarray(cutoff).dtype.kind == "f" and 0 < cutoff < 1:
+        return panel.start + float(cutoff) * (panel.end - panel.start)
     if isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
     if np.ndim(cutoff) == 0:

@@ -148,6 +148,7 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         times=times,
         values=np.concatenate([panel.values for panel in aligned]),
         beside=beside,
+        limits=_joint_limits(aligned, panels[leading].channel_names),
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=index.to_numpy(),
         has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
@@ -156,6 +157,17 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         keeps_empty=any(panel.rows.keeps_empty for panel in panels),
     )
     return rows, all(panel.is_checked for panel in panels)
+
+
+def _joint_limits(panels: Sequence[Any], names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Limits of all panels, by the names of the leading one; a ValueError where two differ."""
+    joint: dict[str, tuple[float, float]] = {}
+    for panel in panels:
+        leading = dict(zip(panel.channel_names, names, strict=True))
+        for name, ends in panel.rows.limits.items():
+            if (first := joint.setdefault(leading.get(name, name), ends)) != ends:
+                raise ValueError(f"give all panels the same limits of {name!r}: {first} or {ends}.")
+    return joint
 
 
 def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
@@ -17,7 +17,7 @@ import numpy as np
 from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
-from skpolyode.panel.rows import Rows
+from skpolyode.panel.rows import Rows, series_index
 from skpolyode.panel.select import hide_cells
 from skpolyode.saving.codec import saved
 
@@ -69,9 +69,9 @@ class CellLimits(NamedTuple):
     vaguest : float64 ndarray of shape (D,)
         Largest useful known error; infinite if the central 90 % of the channel are equal.
     floor, ceiling : float64 ndarray of shape (D,)
-        Bounds of intervals and samples of new values: those of `Panel.with_limits`, or else 0 for a
-        channel that was never below 0, or never above it, in at least as many values as the median
-        series has rows; otherwise infinite.
+        Bounds of paths, forecasts, intervals and samples: those of `Panel.with_limits`, or else 0
+        for a channel that was never below 0, or never above it, in at least as many values as the
+        median series has rows; otherwise infinite.
 
     Examples
     --------
@@ -141,6 +141,11 @@ class CellLimits(NamedTuple):
             vague = errors > self.vaguest
             doubtful &= ~(away <= _JUMP * errors)
         return Judged(vague, faulty & ~vague, doubtful & ~vague)
+
+
+def clipped(values: np.ndarray, floor: np.ndarray, ceiling: np.ndarray) -> np.ndarray:
+    """Values between two arrays; minus zero becomes zero."""
+    return np.clip(values, floor, ceiling) + 0.0
 
 
 def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -350,6 +355,16 @@ class ChannelScaler(NamedTuple):
     def read(self, values: np.ndarray) -> np.ndarray:
         """Standardised values for models, NaN in channels never observed in training."""
         return self.transform(self.known(values))
+
+    def limits_of(self, panel: Panel) -> Iterable[np.ndarray]:
+        """Floor and ceiling (n, D) of series; see `CellLimits.kept_by`."""
+        if self.limits is not None:
+            return self.limits.kept_by(panel)
+        return np.multiply.outer((-np.inf, np.inf), np.ones((len(panel), panel.n_channels)))
+
+    def within_limits(self, values: np.ndarray, panel: Panel, offsets: np.ndarray) -> np.ndarray:
+        """Values (..., Q, D) of series, by offsets, in the user's units, within their limits."""
+        return clipped(values, *(end[series_index(offsets)] for end in self.limits_of(panel)))
 
     def at_mean(self, values: np.ndarray) -> np.ndarray:
         """Standardised values (..., D), 0 in channels never observed in training."""

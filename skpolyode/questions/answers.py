@@ -34,6 +34,7 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.selection import refuse_reordered
+from skpolyode.panel.units import clipped
 from skpolyode.questions.errors import Course, PathErrors
 from skpolyode.questions.errors import learn_path_errors as learn_path_errors
 from skpolyode.transformers.input import read_panel
@@ -87,12 +88,15 @@ def integrals(
     refuse_first(start < first, partial(name, off=first - start), _BEFORE)
     columns = ["value", "lower", "upper"][: 3 if hasattr(transformer, "sample_paths") else 1]
 
+    size = (end - start)[known, None, None]
+
     def find(part: Panel) -> np.ndarray:
         found = _integrals(transformer, part, start[known], end[known], coverage)
-        return found.reshape(part.n_series, -1)
+        found, length = (found / size, 1.0) if mean else (found, size)
+        limits = transformer.scaler_.limits_of(part)
+        return clipped(found, *(length * end[..., None] for end in limits)).reshape(len(part), -1)
 
     found = fill_rows(panel, find, lambda: panel.n_channels * len(columns))
-    found /= (end - start)[:, None] if mean else 1.0
     labels = [panel.ids, list(panel.channel_names)]
     index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
     return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
@@ -108,7 +112,7 @@ def _integrals(
     embedder, forecasts = transformer.embedder_, hasattr(transformer, "sample_paths")
     until = np.minimum(end, panel.end) if forecasts else end
     at = nodes_between(embedder, panel, start, until)
-    values = embedder.path_values(panel, at.times, at.offsets)
+    values = embedder.limited_path(panel, at.times, at.offsets)
     past = np.zeros((panel.n_series, panel.n_channels, 1))
     np.add.at(past[..., 0], series_index(at.offsets), at.weights[:, None] * values)
     if not forecasts:
@@ -122,9 +126,6 @@ def _integrals(
         both = past[k][..., None] + sums.T[..., None] + std[k][:, None, None] * scores
         quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))  # over (D, S, scores)
         found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
-    limits = transformer.scaler_.limits.kept_by(panel)
-    ends = ((end - start)[:, None, None] * limit[..., None] for limit in limits)
-    found[..., 1:] = np.clip(found[..., 1:], *ends)
     return found
 
 
@@ -174,7 +175,10 @@ def slopes(transformer: Any, X: Any, times: Any, order: int, relative_to: str | 
         )
 
     def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        return slopes_at(transformer.embedder_, panel, times, offsets, int(order))
+        found = slopes_at(transformer.embedder_, panel, times, offsets, int(order))
+        path = transformer.embedder_.path_values(panel, times, offsets)
+        kept = transformer.scaler_.within_limits(path, panel, offsets)
+        return np.where((path < kept) | (path > kept), 0.0, found)
 
     return _answered(transformer, X, times, relative_to, find)
 

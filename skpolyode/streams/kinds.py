@@ -28,7 +28,7 @@ from skpolyode.models.single import Observation, SingleMemory, SinglePolyODE
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import edge
 from skpolyode.panel.select import at_times, series_of_rows
-from skpolyode.panel.units import Standardised
+from skpolyode.panel.units import Standardised, clipped
 from skpolyode.streams.stream import SeriesStream, Update
 
 # Parts that a stream keeps in addition to the model's state, one row per series:
@@ -100,7 +100,7 @@ class ModelStream(SeriesStream):
 
     def forecast(
         self,
-        times: Any,
+        times: Any = None,
         series: Any = None,
         relative_to: str | None = None,
         combine: bool = True,
@@ -109,8 +109,8 @@ class ModelStream(SeriesStream):
 
         Parameters
         ----------
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, for all of the series or for each.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times from the last observation on, for all of the series or for each. Required.
         series : int, str, array-like of such or None, default=None
             Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
@@ -136,7 +136,9 @@ class ModelStream(SeriesStream):
         chosen = self._started(series)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         values = self._embedder.continued(self._ends(chosen, combine), flat, offsets)
-        return panel.like(flat, self._embedder.units.scaler.inverse(values), offsets)
+        found, place = self._embedder.units.scaler.inverse(values), chosen[series_index(offsets)]
+        limits = (self._parts[name].cpu().numpy()[place] for name in _PARTS[-2:])
+        return panel.like(flat, clipped(found, *limits), offsets)
 
     def _ends(self, chosen: np.ndarray, combine: bool = True) -> Ends:
         """Where series end: their panel only has the last rows."""
@@ -150,7 +152,7 @@ class ModelStream(SeriesStream):
 
     def sample_paths(
         self,
-        times: Any,
+        times: Any = None,
         series: Any = None,
         relative_to: str | None = None,
         *,
@@ -161,8 +163,8 @@ class ModelStream(SeriesStream):
 
         Parameters
         ----------
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, as in `forecast`.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times from the last observation on, as in `forecast`. Required.
         series : int, str, array-like of such or None, default=None
             Series, by position or by id; None means all.
         relative_to : {"start", "end"} or None, default=None
@@ -311,13 +313,9 @@ class ModelStream(SeriesStream):
         if self._embedder.stacking is not None:
             driven = np.full((len(nothing), self._embedder.n_responses), np.nan)
             state |= self._combined(self._embedder.stacking.start(*nothing.shape), driven)
-        if self._embedder.calibration is not None:
-            rows, (scaler, _) = np.arange(len(nothing) + 1), self._embedder.units
-            spread = self._embedder.calibration.known_at(nothing, rows, rows[:-1])
-            floor, ceiling = scaler.limits.floor, scaler.limits.ceiling
-            ends = (np.broadcast_to(x, nothing.shape) for x in (floor, ceiling))
-            cells = LastCells(nothing, np.zeros(nothing.shape, dtype=bool), *ends)
-            state |= self._last_cells(spread, cells)
+        ends = self._embedder.units.scaler.limits_of(self._panel.without_rows())
+        cells, rows = LastCells(nothing, np.isfinite(nothing), *ends), np.arange(len(nothing) + 1)
+        state |= self._last_cells(cells, nothing, rows, rows[:-1])
         if self._has_posterior:
             state[_POSTERIOR] = torch.zeros_like(data.channel_gap)
         # Updates write to it, and a state may be a view of weights that all series share.
@@ -329,10 +327,9 @@ class ModelStream(SeriesStream):
             since = (self._clock.last - self._clock.start) / self._embedder.units.time_scale
             driven = self._embedder.responses(panel, since, np.arange(len(since)))
             parts |= self._combined(self._embedder.known(panel), driven)
-        if self._embedder.calibration is not None:
-            rows = self._embedder.standardised(panel).values, panel.offsets, panel.offsets[1:] - 1
-            last = LastCells.of(panel, self._embedder.units, self._embedder.filters)
-            parts |= self._last_cells(self._embedder.calibration.known_at(*rows), last)
+        rows = self._embedder.standardised(panel).values, panel.offsets, panel.offsets[1:] - 1
+        last = LastCells.of(panel, self._embedder.units, self._embedder.filters)
+        parts |= self._last_cells(last, *rows)
         if self._has_posterior:
             parts[_POSTERIOR] = self._model.gain.follow(self._embedder.pack(panel))[1]
         return parts
@@ -362,31 +359,31 @@ class ModelStream(SeriesStream):
             columns = data.channel_gap, data.seen, data.error, data.posterior
             after = model.gain.posterior_after(*columns)
             state[_POSTERIOR] = torch.where(data.mask, after, data.posterior)
-        if self._embedder.stacking is not None:
-            state |= self._known_after(parts, update)
-        return state
+        return state | self._known_after(parts, update)
 
     def _known_after(self, parts: State, update: Update) -> State:
-        """Parts of the combiner after one more observation of each series."""
-        values, driven = update.values, parts[_DRIVEN].cpu().numpy()
-        if update.driven_gap is not None:
-            asked = update.driven_gap.panel, update.gap, np.arange(len(update.gap))
-            driven = self._embedder.responses(*asked, driven)
-        if update.errors is not None:
-            values = self._embedder.without_noisy(values, update.errors)
-        rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
-        known = self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
-        if self._embedder.calibration is None:
-            return known
+        """Parts of the combiner and of last cells after one more observation of each series."""
+        values, known = update.values, {}
         noisy = np.full(values.shape, self._embedder.filters)
         if update.errors is not None:
+            values = self._embedder.without_noisy(values, update.errors)
             noisy |= update.errors > 0
-        spread, _, _, floor, ceiling = (parts[name].cpu().numpy() for name in _PARTS)
+        if self._embedder.stacking is not None:
+            driven = parts[_DRIVEN].cpu().numpy()
+            if update.driven_gap is not None:
+                asked = update.driven_gap.panel, update.gap, np.arange(len(update.gap))
+                driven = self._embedder.responses(*asked, driven)
+            rows = Standardised(update.elapsed, values, np.arange(len(values) + 1), driven)
+            known = self._combined(self._embedder.stacking.updated(_known(parts), rows), driven)
+        floor, ceiling = (parts[name].cpu().numpy() for name in _PARTS[-2:])
         scaler, x = self._embedder.units.scaler, update.values
         floor = np.where(x < scaler.transform(floor), -np.inf, floor)
         ceiling = np.where(x > scaler.transform(ceiling), np.inf, ceiling)
-        spread = self._embedder.calibration.updated(spread, values)
-        return known | self._last_cells(spread, LastCells(x, noisy, floor, ceiling))
+        known |= self._last_cells(LastCells(x, noisy, floor, ceiling))
+        if (errors := self._embedder.calibration) is not None:
+            spread = errors.updated(parts[_SPREAD].cpu().numpy(), values)
+            known[_SPREAD] = torch.from_numpy(spread).to(self._embedder.device)
+        return known
 
     def _futures(
         self, series: Any, n_samples: int, random_state: Any
@@ -407,9 +404,12 @@ class ModelStream(SeriesStream):
 
         return chosen, Continued(panel, last, model.units, *known, outlook)
 
-    def _last_cells(self, spread: np.ndarray, last: LastCells) -> State:
-        parts, device = zip(_PARTS, (spread, *last), strict=True), self._embedder.device
-        return {name: torch.from_numpy(part.copy()).to(device) for name, part in parts}
+    def _last_cells(self, last: LastCells, *rows: np.ndarray) -> State:
+        """Parts for last cells and, from all `rows`, for the spread of errors that are known."""
+        parts, device = dict(zip(_PARTS[1:], last, strict=True)), self._embedder.device
+        if rows and self._embedder.calibration is not None:
+            parts[_SPREAD] = self._embedder.calibration.known_at(*rows)
+        return {name: torch.from_numpy(part.copy()).to(device) for name, part in parts.items()}
 
     def _combined(self, known: Known, driven: np.ndarray) -> State:
         """Parts for the state of the combiner and the responses to inputs."""

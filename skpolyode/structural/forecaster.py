@@ -30,11 +30,11 @@ from skpolyode.ensemble.periods import (
     without_line,
 )
 from skpolyode.errors import naming_owner
-from skpolyode.panel import Panel, as_panel, offsets_from, query_times
+from skpolyode.panel import Panel, as_panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import refuse_early
 from skpolyode.panel.select import drop_empty, fill_values, series_of_rows
 from skpolyode.panel.selection import align_to_fit, warn_of_zone
-from skpolyode.panel.units import CellLimits, warn_of_codes, within_limits
+from skpolyode.panel.units import CellLimits, clipped, warn_of_codes, within_limits
 from skpolyode.saving.codec import saved
 from skpolyode.saving.objects import register_estimator
 from skpolyode.structural.components import (
@@ -417,15 +417,15 @@ class StructuralForecaster(SeriesEstimator):
         self.limits_, self.time_unit_, self.tz_ = limits, panel.time_unit, panel.tz
         return self
 
-    def forecast(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
+    def forecast(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Continue series beyond their last observations.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             Series with the channels of `fit`.
-        times : array-like of shape (Q,) or list of such
-            Times after the last observations, for all series or for each.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times after the last observations, for all series or for each. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; None:
             absolute times, like those of the series.
@@ -433,7 +433,8 @@ class StructuralForecaster(SeriesEstimator):
         Returns
         -------
         Panel
-            All channels at these times; NaN for a channel or a series that was never observed.
+            All channels at these times, within their limits (see `Panel.with_limits`); NaN for a
+            channel or a series that was never observed.
 
         Raises
         ------
@@ -442,15 +443,15 @@ class StructuralForecaster(SeriesEstimator):
         """
         return self._answers(X, times, relative_to, "means")
 
-    def forecast_std(self, X: Any, times: Any, relative_to: str | None = None) -> Panel:
+    def forecast_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
         """Standard deviations of the errors of `forecast`.
 
         Parameters
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             Series with the channels of `fit`.
-        times : array-like of shape (Q,) or list of such
-            Times after the last observations, for all series or for each.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times after the last observations, for all series or for each. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from.
 
@@ -473,6 +474,8 @@ class StructuralForecaster(SeriesEstimator):
             why = "its last observation ({} such times): a forecast starts there."
             refuse_early(known, asked, starts, known.end, why)
             last = known.offsets[1:] - 1
-            return getattr(self.models_.forecast_from(known, last, asked, np.diff(starts)), name)
+            found = getattr(self.models_.forecast_from(known, last, asked, np.diff(starts)), name)
+            ends = (end[series_index(starts)] for end in self.limits_.kept_by(known))
+            return clipped(found, *ends) if name == "means" else found
 
         return panel.like(flat, fill_values(panel, flat, offsets, compute), offsets)

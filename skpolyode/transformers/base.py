@@ -270,7 +270,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         -------
         ndarray of shape (n_series, Q) or (n_series, Q, n_channels), or Panel
             An array if the transformer was fitted on one (2-D or 3-D), else a Panel at the
-            relative times.
+            relative times. The polynomials may pass the limits of channels.
 
         Raises
         ------
@@ -309,7 +309,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Returns
         -------
         Panel
-            All channels at these times, also where they were not observed.
+            All channels at these times, also where they were not observed. The polynomials may
+            pass the limits of channels.
 
         Raises
         ------
@@ -327,13 +328,16 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     def _found(
         self,
         X: Any,
-        times: Any,
-        relative_to: str | None,
-        read: Callable[..., np.ndarray],
+        times: Any = None,
+        relative_to: str | None = None,
+        read: Callable[..., np.ndarray] | None = None,
         default: Callable[[Panel], tuple[np.ndarray, np.ndarray]] = lambda x: (x.times, x.offsets),
     ) -> Panel:
-        """Values that `read` returns at `times`; None: at the `default` times of the panel."""
-        panel = read_panel(self, X, reset=False)
+        """Values that `read` returns at `times`; None: at the `default` times of the panel.
+
+        Without `read` the path, which may be past limits.
+        """
+        panel, read = read_panel(self, X, reset=False), read or self.embedder_.path_values
         flat, offsets = default(panel) if times is None else query_times(panel, times, relative_to)
         return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
 
@@ -351,8 +355,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
         times : array-like of shape (Q,), list of such or None, default=None
-            Times for all series or for each, in any order; in the units and of the type of the
-            series' times. By default the series' own times.
+            Times for all series or for each (an empty list for none), in any order; in the units
+            and of the type of the series' times. By default the series' own times.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series. None:
             absolute times, like those of the series.
@@ -360,12 +364,12 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Returns
         -------
         Panel
-            All channels at these times; NaN only for a series without any observation. Where a
-            channel was observed, this is the observation, or the estimate of a model that filters
-            noise. Before its first observation, it is the path, shifted to end in that observation.
-            After its last one, it is the forecast of a trained transformer; other transformers keep
-            the last value. Times before the first observation of a series get the value with which
-            the path begins.
+            All channels at these times, within their limits (see `Panel.with_limits`); NaN only for
+            a series without any observation. Where a channel was observed, this is the observation,
+            or the estimate of a model that filters noise. Before its first observation, it is the
+            path, shifted to end in that observation. After its last one, it is the forecast of a
+            trained transformer; other transformers keep the last value. Times before the first
+            observation of a series get the value with which the path begins.
 
         See Also
         --------
@@ -377,7 +381,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If a time is not finite, or a series is not valid.
         """
         check_is_fitted(self)
-        return self._found(X, times, relative_to, self.embedder_.path_values)
+        return self._found(X, times, relative_to, self.embedder_.limited_path)
 
     @available_if(lambda transformer: transformer.has_path)
     def average(
@@ -414,7 +418,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             A row for each series and channel, indexed by both; NaN for a series without any
             observation. In the units of the channel:
 
-            - ``value``: the mean.
+            - ``value``: the mean, within the limits of the channel.
             - ``lower`` and ``upper``: ends of the interval, only for transformers that forecast.
               Others do not estimate errors, and hold the last value after the last observation.
 
@@ -508,7 +512,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             `time_unit`) to the power of `order`. At a kink, such as an observation, it is the
             derivative to the right. From the last observation on it is that of the combined
             forecast; transformers that hold the last value return the slope to the left there, and
-            0 later.
+            0 later. Where the path is held at a limit of its channel, it is 0.
 
         Raises
         ------

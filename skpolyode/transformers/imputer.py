@@ -225,7 +225,7 @@ class PanelImputer(PathTransformer):
             known = panel.like(panel.times, self._credible(panel), panel.offsets).since_start()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `fit` has warned about these series
-                self.refinement_ = learn_refinement(known, lambda x: model.interpolate(x).values)
+                self.refinement_ = learn_refinement(known, lambda x: model._found(x).values)
 
     def _credible(self, panel: Panel) -> np.ndarray:
         """Values (n_obs, D) of a panel, with NaN where a cell counts as not observed."""
@@ -308,9 +308,9 @@ class PanelImputer(PathTransformer):
         panel = read_panel(self, X, reset=False)
         if is_ragged(X):
             results = []
-            path = self._refined(self.transformer_.interpolate(panel), panel, slice(None))
+            path = self._refined(self.transformer_._found(panel), panel, slice(None))
             for filled in around(path, panel):
-                values = _with_observed(filled.values, panel, slice(None))
+                values = self._completed(filled, panel, slice(None))
                 rows = filled.like(filled.times, values, filled.offsets).rows
                 rows = replace(rows, beside=panel.rows.beside)  # errors of the observations
                 results.append(Panel.from_rows(rows, checked=filled.is_checked))
@@ -321,8 +321,17 @@ class PanelImputer(PathTransformer):
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
         asked = panel, first + np.arange(shape[1])
-        found = around(self._refined(self.transformer_.interpolate(*asked), panel, rows), *asked)
-        return [_with_observed(each.values, panel, rows).reshape(shape) for each in found]
+        found = around(self._refined(self.transformer_._found(*asked), panel, rows), *asked)
+        return [self._completed(each, panel, rows).reshape(shape) for each in found]
+
+    def _completed(self, filled: Panel, panel: Panel, rows: Any) -> np.ndarray:
+        """Values (Q, D) within limits, in which `rows` have the observations of a panel.
+
+        Most paths pass through the observations anyway; that of a filter does not.
+        """
+        result = self.scaler_.within_limits(filled.values, panel, filled.offsets)
+        result[rows] = np.where(np.isnan(panel.values), result[rows], panel.values)
+        return result
 
     @available_if(_returns_tables)
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -339,16 +348,6 @@ class PanelImputer(PathTransformer):
         """
         check_is_fitted(self)
         return _check_feature_names_in(self, input_features)
-
-
-def _with_observed(values: np.ndarray, panel: Panel, rows: Any) -> np.ndarray:
-    """Copy of values (Q, D) in which `rows` have the observations of the rows of a panel.
-
-    Most paths pass through the observations anyway; that of a filter does not.
-    """
-    result = values.copy()  # the values of a panel are read-only
-    result[rows] = np.where(np.isnan(panel.values), result[rows], panel.values)
-    return result
 
 
 class HiddenCells(NamedTuple):
@@ -717,6 +716,6 @@ class Resampler(PathTransformer):
             origin = edge(self.relative_to, seen.start, seen.end)
             times = (origin[:, None] + self._grid).ravel()
             offsets = np.arange(panel.n_series + 1) * len(self._grid)
-        found = fill_values(panel, times, offsets, self.transformer_.embedder_.path_values)
+        found = fill_values(panel, times, offsets, self.transformer_.embedder_.limited_path)
         values = found.reshape(panel.n_series, len(self._grid), panel.n_channels)
         return np.ascontiguousarray(values.transpose(0, 2, 1))

@@ -317,8 +317,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         -------
         Panel
             Observation minus forecast from all rows before it, at the series' own times and in the
-            units of the channels. NaN where nothing was observed, and in the first observed row of
-            a series, which has no forecast.
+            units of the channels. The forecast is that of the model alone, without limits, as in
+            `score`. NaN where nothing was observed, and in the first observed row of a series,
+            which has no forecast.
         """
         panel = read_panel(self, X, reset=False)
         values = np.full(panel.values.shape, np.nan)
@@ -349,7 +350,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
     def forecast(
         self,
         X: Any,
-        times: Any,
+        times: Any = None,
         relative_to: str | None = None,
         combine: bool = True,
         *,
@@ -361,9 +362,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         ----------
         X : Panel, list of (times, values), list of DataFrames, or array
             The series.
-        times : array-like of shape (Q,) or list of such
-            Times from the last observation on, for all series or for each; in the units and of
-            the type of the series' times.
+        times : array-like of shape (Q,) or list of such, default=None
+            Times from the last observation on, for all series or for each (an empty list for
+            none); in the units and of the type of the series' times. Required.
         relative_to : {"start", "end"} or None, default=None
             What `times` count from: the first or the last observation of each series; they are then
             numbers, or timedeltas for series with datetimes. None: absolute times, like those of
@@ -379,8 +380,9 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         Returns
         -------
         Panel
-            All channels at these times. The forecast of the model of a `PolyODETransformer` is
-            constant further than 20 times its `context_` ahead.
+            All channels at these times, within their limits (see `Panel.with_limits`). The forecast
+            of the model of a `PolyODETransformer` is constant further than 20 times its `context_`
+            ahead.
 
         Raises
         ------
@@ -447,7 +449,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         (True, True)
         """
         panel = read_panel(self, X, reset=False)
-        path = self.interpolate(panel, times, relative_to)
+        path = self._found(panel, times, relative_to)
         return self.interval_around(path, panel, times, coverage, relative_to)
 
     def interval_around(
@@ -485,8 +487,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         panel = read_panel(self, X, reset=False)
         half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
         half = self._found(panel, times, relative_to, half_widths).values
-        limits = (limit[series_of_rows(path)] for limit in self.limits_.kept_by(panel))
-        both = np.clip([path.values - half, path.values + half], *limits)
+        ends = np.stack([path.values - half, path.values + half])
+        both = self.scaler_.within_limits(ends, panel, path.offsets)
         lower, upper = (path.like(path.times, values, path.offsets) for values in both)
         return lower, upper
 

@@ -248,12 +248,10 @@ def test_wrong_kinds(panel, times, message):
     ("times", "message"),
     [
         ([], "times must be one-dimensional and not empty"),
-        ([[], []], "times of series 0 must be one-dimensional and not empty"),
-        ([[1.0], []], "times of series 1 must be one-dimensional and not empty"),
+        ([[], []], "times must be one-dimensional and not empty"),
         (np.zeros((1, 2, 2)), "times must be one-dimensional"),
         ([1.0, np.nan], "times must be finite, got a missing time at position 1"),
         ([[1.0], [np.inf]], "times of series 1 must be finite, got inf at position 0"),
-        (None, "times must be finite"),
         ([[1.0]], "one for each of the 2 series, got 1 lists"),
         ([[1.0]] * 3, "one for each of the 2 series, got 3 lists"),
     ],
@@ -261,6 +259,30 @@ def test_wrong_kinds(panel, times, message):
 def test_wrong_times(times, message):
     with pytest.raises(ValueError, match=message):
         query_times(PLAIN, times)
+
+
+def test_times_that_are_missing_or_no_times():
+    for times, message in (
+        (None, 'times are missing: give some, such as .* with relative_to="end"'),
+        (True, "times must be numbers or datetimes, got dtype bool"),
+        ([True, False], "got dtype bool"),
+        ([[1.0], np.array([True])], "times of series 1: .* got dtype bool"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            query_times(PLAIN, times)
+
+
+@pytest.mark.parametrize("since", [None, "start", "end"])
+def test_a_series_may_have_no_times(since):
+    """Where hidden rows are asked for, some series have none; of all kinds of empty lists."""
+    for nothing in ([], (), np.empty(0), np.empty(0, dtype=object), pd.DatetimeIndex([])):
+        times, offsets = query_times(PLAIN, [[1.0, 2.0], nothing], since)
+        assert (times - (since == "end")).tolist() == [1.0, 2.0]
+        assert offsets.tolist() == [0, 2, 2]
+        assert query_times(PLAIN, [nothing, [1.0]], since)[1].tolist() == [0, 0, 1]
+    asked = {None: pd.DatetimeIndex(["2024-01-01 06:00"], tz=DATED.tz)}.get(since, ["1h"])
+    for panel in (DATED, DATED.since_start()):
+        assert query_times(panel, [[], asked], since)[1].tolist() == [0, 0, 1]
 
 
 def test_missing_datetimes():
