@@ -229,6 +229,9 @@ class PastDecoder(SeriesTransformer):
     -----
     Reconstructions before the start of a series are arbitrary: the decoder had no data there.
 
+    Values far from all others are taken as not observed, with a warning, also if the transformer
+    alone would read them. A fitted transformer that ignores such values keeps its limits.
+
     Examples
     --------
     >>> import numpy as np

@@ -224,6 +224,31 @@ def test_streams_without_keep_say_so_and_wrong_lengths_are_named():
             fitted("hippo").stream(keep=keep)
 
 
+def test_one_row_may_be_kept():
+    stream = fitted("hippo").stream(keep=1).update([0.0, 1.0], np.ones((2, 2)))
+    series = [(np.array([0.0, 1.0]), np.array([[1.0, 1.0], [3.0, 2.0]]))]
+    assert_same_answers(stream.correct(0, 1.0, [3.0, 2.0]), fitted("hippo"), series)
+    with pytest.raises(ValueError, match="only what comes after 0 is kept"):
+        stream.correct(0, 0.0, [3.0, 2.0])
+
+
+def test_kept_rows_of_a_file_that_are_not_of_its_stream_are_refused():
+    stream = fitted("hippo").stream(short_oscillators(2), keep=2)
+    load, good = type(stream)._from_file, stream._history.of(1)
+    assert snapshot(load(stream.__getstate__()))[1] == snapshot(stream)[1]
+    for rows, keep in (
+        ({2: good}, 2),
+        ({-1: good}, 2),
+        ({1: good._replace(times=good.times[[0, 0]])}, 2),
+        ({1: good._replace(times=good.times[::-1])}, 2),
+        ({1: good}, 0),
+        ({1: good}, "6h"),
+    ):
+        stream._history.rows, stream._history.keep = rows, keep
+        with pytest.raises(ValueError, match="rows that are not of this stream"):
+            stream._history.check()
+
+
 def test_all_rows_may_be_retracted_and_the_series_begin_anew():
     stream = fitted("polyode").stream(keep=5).update([0.0, 1.0], np.ones((2, 2)))
     stream.retract(0, [0.0, 1.0])
