@@ -126,8 +126,8 @@ def as_label(name: Any) -> str:
     Examples
     --------
     >>> from skpolyode.panel.views import as_label
-    >>> as_label("_x$"), as_label("x")
-    (' _x\$', 'x')
+    >>> as_label("_x"), as_label("US$")
+    (' _x', 'US\\$')
     """
     text = str(name).replace("$", r"\$")
     return f" {text}" if text[:1] in ("", "_") else text

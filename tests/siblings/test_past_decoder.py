@@ -73,6 +73,16 @@ def test_the_past_between_observations_is_learned_from_hidden_rows():
     assert np.mean(wrong**2) < 0.01 * np.var(truth)
 
 
+def test_up_to_half_of_the_rows_are_hidden_but_never_the_last():
+    panel = Panel.from_series([(np.arange(200.0), np.arange(200.0))] * 100)
+    seen = past_decoder._with_hidden_rows(panel, np.random.RandomState(0))
+    assert_array_equal(seen.end, panel.end)
+    share = 1 - seen.lengths / 200
+    assert share.min() < 0.05
+    assert 0.2 < share.mean() < 0.3
+    assert 0.45 < share.max() < 0.6
+
+
 def test_embedding_is_turned_back_as_those_of_other_transformers():
     decoder = PastDecoder(MEMORY, window=3.0, n_coefficients=5, max_epochs=2, random_state=0)
     Z = decoder.fit_transform(TRAIN)
@@ -164,12 +174,17 @@ class Recorded(past_decoder.DecodingTask):
 
 
 def test_copies_of_a_series_are_on_one_side_of_the_split(monkeypatch):
-    """Each series has one value, by which it is known."""
+    """Each series has one value, which shows where its copies are: eight, at four times each."""
     levels = np.arange(40.0)
     series = [(np.arange(6.0), np.full((6, 1), level)) for level in levels]
     monkeypatch.setattr(past_decoder, "DecodingTask", Recorded)
-    PastDecoder(SummaryStatsTransformer(), **QUICK).fit(series)
+    PastDecoder(SummaryStatsTransformer(), window=2.0, **QUICK).fit(series)
     task = Recorded.last
+    assert_array_equal(task.offsets.diff(), np.tile([2, 3, 3, 3], 40 * 8))  # after 2, 3, 5, 6 rows
+    trained = task.features[task.items].double()
+    spread = trained.std(dim=0, correction=0)
+    np.testing.assert_allclose(trained.mean(dim=0), 0, atol=1e-6)
+    np.testing.assert_allclose(spread[spread > 1e-9], 1, atol=1e-6)
     level = task.x[task.offsets[:-1], 0].numpy()
     validates = np.zeros(len(level), dtype=bool)
     validates[task.validation] = True

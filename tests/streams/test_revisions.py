@@ -117,6 +117,8 @@ def test_values_that_are_there_or_not_are_named_and_nothing_changes():
     stream.retract(0, 2.0, "x0")
     series[0][1][2, 0] = np.nan
     assert_same_answers(stream, fitted("hippo"), series)
+    stream.retract(0, 2.0)  # a row of which a channel was not observed
+    assert_same_answers(stream, fitted("hippo"), [tuple(column[:2] for column in series[0])])
 
 
 def with_datetimes(hours):
