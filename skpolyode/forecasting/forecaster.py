@@ -592,6 +592,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
         """Series with the channels of training, and additional inputs."""
         panel = self._aligned(X)
+        with quiet_about_doubts():  # answers warn of them
+            panel = within_limits(panel, self.transformer_.scaler_.limits, "y")
         if inputs is None:
             return panel
         encoder = self.transformer_.embedder_.inputs

@@ -41,6 +41,7 @@ from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.cells import unmasked
 from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_chunks, take
 from skpolyode.panel.selection import refuse_reordered
+from skpolyode.panel.units import credible_part
 from skpolyode.transformers import PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesEstimator, SeriesTransformer, check_names
 from skpolyode.transformers.input import (
@@ -178,6 +179,8 @@ class HeadEstimator(SeriesEstimator):
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
             kinds = self._fit_transformer(given.panel, given.groups, seed)
+            panel = credible_part(given.panel, self.scaler_.limits)
+            given = given._replace(panel=panel).at(observed_series(panel))
             if (class_weight := getattr(self, "class_weight", None)) is not None:
                 by_class = compute_sample_weight(class_weight, given.target)
                 joint = by_class if weights is None else by_class * given.weights

@@ -111,9 +111,9 @@ class SingleMemory:
     def _driven(self, path: np.ndarray, step: float, elapsed: float) -> np.ndarray:
         """Memory (D, N) of a path alone; those of its pieces that are forgotten are left out."""
         n_steps = path.shape[1] - 1
+        step = max(step, SHORTEST_GAP)
         n_kept = min(n_steps, 1 + int(min(self.horizon / step, n_steps)))
         age = np.arange(n_kept, 0, -1) * step
-        step = max(step, SHORTEST_GAP)
         (y0, y1), (d0, d1) = ((part[:-1], part[1:]) for part in path[:, n_steps - n_kept :])
         curve_start, curve_end, jerk = hermite_derivatives((y1 - y0) / step, d0, d1, step)
         knots = np.zeros((*y0.shape, 4))

@@ -18,6 +18,7 @@ from skpolyode.panel.inputs import fit_inputs
 from skpolyode.panel.rows import (
     Duplicates,
     Rows,
+    are_equal_times,
     default_channel_names,
     inside_series,
     merge_duplicates,
@@ -226,7 +227,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
         kind = RESTARTED
     faults.add_each(kind, back, line)
     same = np.zeros(len(times), dtype=bool)
-    same[1:] = (gaps == 0) & inside
+    same[1:] = are_equal_times(times) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
     kind = REPEATED_HOUR if is_local else DUPLICATE
     _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
@@ -235,7 +236,7 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     if not len(times) or not known.all():
         return
     # Estimators compute with the times since the first row, which have 16 digits.
-    rises = inside & (gaps > 0)
+    rises = inside & (gaps > 0) & ~same[1:]
     with np.errstate(over="ignore"):
         smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(times)
     if smallest > 1e-15 * span and np.isfinite(span):  # the common case, in a fifth of the time

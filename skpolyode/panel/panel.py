@@ -91,7 +91,8 @@ class Panel:
         Whether to sort the rows of each series by time. False: unsorted rows raise an error.
     duplicates : {"error", "mean", "sum", "first", "last"}, default="error"
         What to do with rows of equal time in a series: raise an error, or merge them channel by
-        channel, ignoring NaN. Average readings; sum amounts such as doses.
+        channel, ignoring NaN. Average readings; sum amounts such as doses. Times that differ only
+        by rounding, such as ``3 * 0.1`` and ``0.3``, are equal.
     empty : {"error", "keep"}, default="error"
         What to do with series without any observation: raise an error, or keep them, so that one of
         them does not stop a batch. Estimators skip them in `fit` and return NaN for them later.

@@ -341,10 +341,28 @@ def sort_rows(rows: Rows) -> Rows:
     return rows.at(order[stable_order(series_index(rows.offsets)[order])], rows.offsets)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # times may be infinite
+def are_equal_times(times: np.ndarray) -> np.ndarray:
+    """Mask (n_rows - 1,), from row 1 on: whether the time is that of the row before.
+
+    Rounding may have changed its last digit, as in ``3 * 0.1`` and ``3 / 10``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpolyode.panel.rows import are_equal_times
+    >>> are_equal_times(np.array([0.1, 3 / 10, 3 * 0.1])).tolist()
+    [False, True]
+    """
+    gaps = np.diff(times)
+    rounding = np.where(gaps % 1 > 0, 2 * np.spacing(np.abs(times[1:])), 0)
+    return (gaps >= 0) & (gaps <= rounding)
+
+
 def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:
     """Merge adjacent rows of equal time, channel by channel."""
     times = rows.times.order
-    same = (times[1:] == times[:-1]) & inside_series(rows.offsets, len(times))
+    same = are_equal_times(times) & inside_series(rows.offsets, len(times))
     if not same.any():
         return rows
     first = np.concatenate([[True], ~same])

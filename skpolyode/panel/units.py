@@ -18,7 +18,7 @@ from skpolyode.errors import FaultKind, Faults
 from skpolyode.panel.checks import note_cells
 from skpolyode.panel.panel import Panel
 from skpolyode.panel.rows import Rows, series_index
-from skpolyode.panel.select import hide_cells
+from skpolyode.panel.select import hide_cells, observed_part
 from skpolyode.saving.codec import saved
 
 # In half widths of the central 90 % of a channel. A cell further than _DOUBTFUL from the median is
@@ -181,6 +181,16 @@ def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> P
     note_judged(judged, panel.rows, faults)
     faults.warn_if_any(stacklevel=5)
     return found
+
+
+def credible_part(panel: Panel, limits: CellLimits | None) -> Panel:
+    """Part of a panel that `within_limits` takes as observed, without its warnings.
+
+    For estimators around a transformer that has read the panel by these limits.
+    """
+    if limits is None or not (hidden := limits.judge(panel.values, panel.errors).hidden).any():
+        return panel
+    return observed_part(hide_cells(panel, hidden))
 
 
 def note_judged(judged: Judged, rows: Rows, faults: Faults) -> None:

@@ -85,7 +85,7 @@ def draw(panel: Any, ax: Any, max_series: int) -> np.ndarray:
         when, rows = np.asarray(times[start:stop]), panel.values[start:stop]
         for one, values in zip(axes, rows.T, strict=True):
             seen = ~np.isnan(values)
-            one.plot(when[seen], values[seen], marker=".", linewidth=1.0, label=str(name))
+            one.plot(when[seen], values[seen], marker=".", linewidth=1.0, label=as_label(name))
     if panel.n_series > 1:
         axes[0].legend(
             title="series", loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small"
@@ -114,5 +114,20 @@ def labelled_axes(ax: Any, names: Sequence[str], remedy: str, **shared: Any) -> 
             f"({', '.join(map(str, names))}): {remedy}."
         )
     for one, name in zip(axes, names, strict=True):
-        one.set_ylabel(name)
+        one.set_ylabel(as_label(name))
     return axes
+
+
+def as_label(name: Any) -> str:
+    r"""Text by which matplotlib shows a name as it is.
+
+    "$" would begin a formula, and a line whose label begins with "_" has no place in a legend.
+
+    Examples
+    --------
+    >>> from skpolyode.panel.views import as_label
+    >>> as_label("_x"), as_label("US$")
+    (' _x', 'US\\$')
+    """
+    text = str(name).replace("$", r"\$")
+    return f" {text}" if text[:1] in ("", "_") else text

@@ -14,6 +14,7 @@ from skpolyode.errors import check_share, check_shares
 from skpolyode.panel import as_panel
 from skpolyode.panel.query import split_at
 from skpolyode.panel.rows import default_channel_names
+from skpolyode.panel.views import as_label
 from skpolyode.plotting.channels import (
     STYLES,
     as_columns,
@@ -404,7 +405,7 @@ class ReliabilityDisplay:
         (self.diagonal_,) = ax.plot([0, 1], [0, 1], label="calibrated", **style)
         self.lines_ = []
         for j, (share, name) in enumerate(zip(coverage.T, names, strict=True)):
-            style = STYLES["line"] | {"color": f"C{j}", "marker": "o", "label": name}
+            style = STYLES["line"] | {"color": f"C{j}", "marker": "o", "label": as_label(name)}
             self.lines_ += ax.plot(self.levels, share, **styled(style, line_kw))
         ax.set(xlabel="level", ylabel="coverage", xlim=(0, 1), ylim=(0, 1), aspect="equal")
         if is_new:

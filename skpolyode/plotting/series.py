@@ -15,6 +15,7 @@ from skpolyode.panel import Panel, query_times
 from skpolyode.panel.query import read_cutoff
 from skpolyode.panel.select import drop_empty, observed_part, split_rows
 from skpolyode.panel.selection import align_to_fit
+from skpolyode.panel.views import as_label
 from skpolyode.plotting.channels import (
     PATHS,
     STYLES,
@@ -897,7 +898,8 @@ class RiskDisplay:
         first = 1 if len(self.classes) == 2 else 0
         named = list(zip(self.classes, np.asarray(self.probabilities).T, strict=True))[first:]
         self.probability_lines_ = [
-            axes[0].step(plottable(self.times), p, where="post", label=name)[0] for name, p in named
+            axes[0].step(plottable(self.times), p, where="post", label=as_label(name))[0]
+            for name, p in named
         ]
         axes[0].set_ylim(-0.02, 1.02)
         axes[0].legend(frameon=False)

@@ -21,7 +21,7 @@ from skpolyode.memory import LegTMemory
 from skpolyode.panel import Panel
 from skpolyode.panel.query import choose_window
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import keep_rows, take
+from skpolyode.panel.select import drop_empty, keep_rows, take
 from skpolyode.panel.units import Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.base import hidden_layer
@@ -31,7 +31,7 @@ from skpolyode.training import Trainer
 from skpolyode.training.loop import Task
 from skpolyode.training.tasks import Minibatches
 from skpolyode.transformers.base import COUNT, DURATION, POSITIVE, Duration, SeriesTransformer
-from skpolyode.transformers.input import align_to_frozen
+from skpolyode.transformers.input import align_to_frozen, fit_series
 from skpolyode.transformers.neural import local_random_state
 from skpolyode.transformers.stages import default_batch, default_patience
 
@@ -85,8 +85,8 @@ class DecodedEmbedder(Embedder):
 
     @property
     def units(self) -> Units:
-        """Units of the other embedder."""
-        return self.source.units
+        """Units of the other embedder, with the limits of cells of the decoder."""
+        return self.past.units
 
     def coefficients(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of standardised channels, at each series' last observation."""
@@ -229,6 +229,9 @@ class PastDecoder(SeriesTransformer):
     -----
     Reconstructions before the start of a series are arbitrary: the decoder had no data there.
 
+    Values far from all others are taken as not observed, with a warning, also if the transformer
+    alone would read them. A fitted transformer that ignores such values keeps its limits.
+
     Examples
     --------
     >>> import numpy as np
@@ -259,6 +262,11 @@ class PastDecoder(SeriesTransformer):
     uses_inputs = True  # if the transformer does; else it warns
     embedder_: DecodedEmbedder
 
+    @property
+    def ignores_outliers(self) -> bool:
+        """Whether it looks for outliers itself: not around a fitted transformer that does."""
+        return not getattr(getattr(self.transformer, "estimator", None), "ignores_outliers", False)
+
     def __init__(
         self,
         transformer: Any = None,
@@ -279,15 +287,18 @@ class PastDecoder(SeriesTransformer):
         self.random_state = random_state
 
     def _fit(self, panel: Panel) -> str | None:
-        panel = align_to_frozen(self, panel, self.transformer)
+        panel = drop_empty(align_to_frozen(self, panel, self.transformer))
         source, seed = getattr(self.transformer, "estimator", self.transformer), self.random_state
         rng = local_random_state(getattr(source, "random_state", None) if seed is None else seed)
         self.transformer_ = self._fitted(panel, int(rng.randint(2**31 - 1)))
         generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
         source = self.transformer_.embedder_
         window = choose_window(self.window, panel)
-        length = window / source.units.time_scale
-        past = MemoryReadout(LegTMemory(self.n_coefficients, length), window, source.units)
+        scaler, time_scale = source.units
+        if not self.ignores_outliers:
+            self.limits_ = scaler.limits
+        units = Units(scaler._replace(limits=self.limits_), time_scale)
+        past = MemoryReadout(LegTMemory(self.n_coefficients, window / time_scale), window, units)
 
         # The last rows before several times in each series, and the features at these times.
         share = np.arange(1, _MOMENTS + 1)[:, None] / _MOMENTS
@@ -332,7 +343,7 @@ class PastDecoder(SeriesTransformer):
             known = transformer.get_params(deep=False)
             if self.random_state is not None and "random_state" in known:
                 transformer.set_params(random_state=seed)
-            transformer.fit(panel)
+            fit_series(transformer, transformer._fit, panel, limits=self.limits_)
         if not isinstance(transformer, SeriesTransformer):
             raise TypeError(
                 "transformer must be a transformer of series of this package, such as "

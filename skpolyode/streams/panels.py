@@ -88,6 +88,9 @@ def read_rows(
     TypeError
         If their times are of another kind than those of the panel.
     """
+    if 0 == np.size(times) == np.size(values):
+        none = np.empty(0, dtype=np.int64)
+        return new_rows(panel, none, np.empty(0), np.empty((0, panel.n_channels)), np.zeros(1, int))
     block, one_row = read_instants(times, panel, "update: times"), np.ndim(times) == 0
     if block.data.ndim != 1:
         raise ValueError(f"update: times must be one-dimensional, got shape {block.data.shape}.")
@@ -107,15 +110,10 @@ def read_rows(
         _refuse_lengths("errors", len(known[0]), columns)
         rows = rows.with_beside(errors=group_rows(table, known, panel.channel_names).values)
     faults.raise_if_any()
-    if scaler.limits is not None:
-        judged, doubts = scaler.limits.judge(rows.values, rows.errors), _faults(panel, chosen)
-        note_judged(judged, rows, doubts)
-        doubts.warn_if_any(stacklevel=3)
-        rows = rows.with_cells(lambda cells: np.where(judged.hidden, np.nan, cells))
-    given = rows.observed
-    if rows.errors is not None:  # errors without a value are faults
-        given |= ~np.isnan(rows.errors).all(axis=1)
-    rows = rows if given.all() else rows.keep(given)
+    hidden = hidden_cells(rows, scaler, _faults(panel, chosen))
+    rows = rows.with_cells(lambda cells: np.where(hidden, np.nan, cells))
+    cells = np.hstack([rows.values, *rows.beside.values()])  # errors without a value are faults
+    rows = rows.keep(~np.isnan(cells).all(axis=1))
     counts = rows.times.counts
     if (origin := panel.rows.origin) is not None:
         counts = panel.rows.since_origin(rows.times, np.repeat(origin[chosen], rows.lengths))
@@ -124,6 +122,16 @@ def read_rows(
     new = new_rows(panel, chosen, counts, rows.values, offsets, **rows.beside)
     check_new(panel, scaler, new, last[chosen])
     return new
+
+
+def hidden_cells(rows: Rows, scaler: ChannelScaler, doubts: Faults) -> np.ndarray:
+    """Mask (n_rows, D) of the cells that are taken as not observed, with a warning of them."""
+    if scaler.limits is None:
+        return np.zeros(rows.values.shape, dtype=bool)
+    judged = scaler.limits.judge(rows.values, rows.errors)
+    note_judged(judged, rows, doubts)
+    doubts.warn_if_any(stacklevel=4)
+    return judged.hidden
 
 
 def check_new(panel: Panel, scaler: ChannelScaler, new: Panel, last: np.ndarray) -> None:

@@ -41,6 +41,10 @@ _NOTHING = FaultKind(_NOT_THERE[0].title, f"leave them out{AS_WAS}"), _NOT_THERE
 WRONG = {"insert": _THERE, "correct": _NOT_THERE, "retract": _NOTHING}
 
 
+Revised = tuple["Kept", np.ndarray]
+"""Rows after a change, and a mask of the changed cells that are wrong."""
+
+
 class Kept(NamedTuple):
     """Rows of one series, ordered by time."""
 
@@ -60,19 +64,21 @@ class Kept(NamedTuple):
         """These rows, followed by others."""
         return Kept(*map(np.concatenate, zip(self, other, strict=True)))
 
-    def revised(self, new: Kept, action: str, whole_rows: bool) -> tuple[Kept, np.ndarray]:
-        """Rows after a change, and a mask (m', D) of the cells in `new` that are wrong."""
+    def revised(self, new: Kept, changed: np.ndarray, action: str, whole: bool) -> Revised:
+        """Rows after a change of cells, those of a mask (m', D), to those of `new`.
+
+        The change may be of `whole` rows.
+        """
         times = np.union1d(self.times, new.times)
         joint = Kept(times, *np.full((2, len(times), new.values.shape[1]), np.nan))
         was, at = np.searchsorted(times, self.times), np.searchsorted(times, new.times)
         joint.values[was], joint.errors[was] = self.values, self.errors
-        given, is_known = ~np.isnan(new.values), ~np.isnan(joint.values[at])
-        if whole_rows:
-            is_known = np.broadcast_to(is_known.any(axis=1, keepdims=True), given.shape)
-        values = np.nan if action == "retract" else new.values
-        joint.values[at] = np.where(given, values, joint.values[at])
-        joint.errors[at] = np.where(given, new.errors, joint.errors[at])
-        wrong = given & (is_known == (action == "insert"))
+        is_known = ~np.isnan(joint.values[at])
+        if whole:
+            is_known = np.broadcast_to(is_known.any(axis=1, keepdims=True), changed.shape)
+        joint.values[at] = np.where(changed, new.values, joint.values[at])
+        joint.errors[at] = np.where(changed, new.errors, joint.errors[at])
+        wrong = changed & (is_known == (action == "insert"))
         observed = ~np.isnan(joint.values).all(axis=1)
         return Kept(*(column[observed] for column in joint)), wrong
 

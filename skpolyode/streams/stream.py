@@ -29,6 +29,7 @@ from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import (
     at_times,
+    hide_cells,
     keep_rows,
     last_seen_rows,
     observed_part,
@@ -41,6 +42,7 @@ from skpolyode.streams.panels import (
     add_inputs,
     begun_at,
     check_new,
+    hidden_cells,
     read_rows,
     read_series,
     without_past,
@@ -305,10 +307,9 @@ class SeriesStream:
         if inputs is not None:
             panel = add_inputs(panel, self._embedder, inputs, self._clock.last)
         if inputs is not None and times is values is None:
-            rows = gathered({}, panel)
-        else:
-            scaler = self._embedder.units.scaler
-            rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
+            times = values = ()
+        scaler = self._embedder.units.scaler
+        rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
         self._write(self._followed(rows, panel))
         self._panel = without_past(panel, self._clock.last)
         if self._history is not None:
@@ -328,7 +329,8 @@ class SeriesStream:
         time : scalar or array-like of shape (n_rows,)
             Times of the observations, as in `update`; those of a series in order.
         values : array-like of shape (n_rows, D) or (n_rows,), or dict
-            Values, NaN where there is none, as in `update`.
+            Values, NaN where there is none, as in `update`. Values that are far from all others are
+            taken as not observed, with a warning.
         errors : array-like of the shape of `values` or None, default=None
             Known standard deviations of the values.
 
@@ -368,7 +370,8 @@ class SeriesStream:
         time : scalar or array-like of shape (n_rows,)
             Times of the rows.
         values : array-like of shape (n_rows, D) or (n_rows,), or dict
-            The right values; NaN, or left out of a dict, where they stay as they are.
+            The right values; NaN, or left out of a dict, where they stay as they are. Where one is
+            far from all others, a warning says so, and nothing counts as observed there.
         errors : array-like of the shape of `values` or None, default=None
             Standard deviations of these values. None: not known.
 
@@ -406,17 +409,16 @@ class SeriesStream:
             If a time is before what is kept, or there is no such observation. The stream is left as
             it was.
         """
-        names = [channels] if isinstance(channels, str) else channels
-        panel = self._panel
-        asked = np.isin(panel.channel_names, panel.channel_names if names is None else names)
-        if names is not None and (unknown := set(names) - set(panel.channel_names)):
+        whole, names = channels is None, self._panel.channel_names
+        chosen = names if whole else [channels] if isinstance(channels, str) else channels
+        if unknown := set(chosen) - set(names):
             raise ValueError(f"retract: there is no channel {min(unknown)!r}.")
-        n_rows = max(len(np.atleast_1d(x)) for x in (series, time))
-        valid = np.where(asked, self._embedder.units.scaler.mean, np.nan)  # values that pass checks
-        cells = np.tile(valid, (n_rows, 1))
-        return self._revise("retract", (time, cells, series), whole_rows=names is None)
+        n_rows = len(np.atleast_1d(series if np.ndim(time) == 0 else time))
+        mean = self._embedder.units.scaler.mean  # values that pass checks
+        cells = np.tile(np.where(np.isin(names, chosen), mean, np.nan), (n_rows, 1))
+        return self._revise("retract", (time, cells, series), whole)
 
-    def _revise(self, action: str, given: tuple[Any, ...], whole_rows: bool = False) -> Self:
+    def _revise(self, action: str, given: tuple[Any, ...], whole: bool = False) -> Self:
         """Insert, correct or retract cells, which are `given` as `read_rows` takes them."""
         history, panel, scaler = self._history, self._panel, self._embedder.units.scaler
         if history is None:
@@ -424,27 +426,28 @@ class SeriesStream:
                 'this stream keeps no rows to revise: make it with stream(..., keep="6h"), the '
                 "length of time, or a number of rows, that revisions may go back."
             )
-        before, faults = history.before, Faults(action, panel.ids, panel.channel_names)
+        before, named = history.before, partial(Faults, action, panel.ids, panel.channel_names)
         forgotten, fault = np.full(self.n_series, -np.inf), WRONG[action]
-        rows = read_rows(panel, forgotten, scaler, *given)
-        revised: dict[int, Kept] = {}
-        for k, s in enumerate(rows.ids.tolist()):
-            new = Kept.of(rows, k)
-            revised[s], wrong = history.of(s).revised(new, action, whole_rows)
-            beyond = new.times <= before._clock.last[s]
-            for (kind, what), rows_of in ((BEYOND, beyond), (fault, wrong.any(axis=1) & ~beyond)):
-                for row in np.flatnonzero(rows_of):
-                    moments = new.times[row], before._clock.last[s]
-                    at, end = (panel.rows.format_from(s, moment) for moment in moments)
-                    names = ", ".join(np.array(panel.channel_names)[wrong[row]])
-                    is_row = new.times[row] in history.of(s).times
-                    what = what if is_row or kind is BEYOND[0] else "there is no row at that time"
-                    found = what.format(end=end, channels=names)
-                    faults.add(kind, [f"{faults.series(s)}, time {at}: {found}"])
+        rows = read_rows(panel, forgotten, scaler._replace(limits=None), *given)
+        which, faults, revised = np.array(rows.ids), named(), {}
+        hidden = hidden_cells(rows.rows, scaler, named(positions=which)) | (action == "retract")
+        rows, changed = hide_cells(rows, hidden), ~np.isnan(rows.values)
+        for k, s in enumerate(which.tolist()):
+            new, cells = Kept.of(rows, k), changed[rows.offsets[k] : rows.offsets[k + 1]]
+            revised[s], wrong = history.of(s).revised(new, cells, action, whole)
+            beyond, last = new.times <= before._clock.last[s], before._clock.last[s]
+            for row in np.flatnonzero(beyond | wrong.any(axis=1)):
+                kind, what = BEYOND if beyond[row] else fault
+                if not (beyond[row] or new.times[row] in history.of(s).times):
+                    what = "there is no row at that time"
+                at, end = (panel.rows.format_from(s, moment) for moment in (new.times[row], last))
+                names = ", ".join(np.array(panel.channel_names)[wrong[row]])
+                line = what.format(end=end, channels=names)
+                faults.add(kind, [f"{faults.series(s)}, time {at}: {line}"])
         faults.raise_if_any()
         rows = gathered(revised, panel)
         check_new(panel, scaler, rows, before._clock.last[rows.ids])
-        followed, which = before._followed(rows, before._panel), np.array(list(revised))
+        followed = before._followed(rows, before._panel)
         history.rows |= revised
         self._clock.put(which, before._clock.take(which))
         self._put(self._parts, which, select(before._parts, torch.from_numpy(which)))

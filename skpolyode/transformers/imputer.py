@@ -37,6 +37,7 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.selection import refuse_reordered
+from skpolyode.panel.units import credible_part
 from skpolyode.saving.codec import saved
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import (
@@ -96,11 +97,12 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         with unchanged_by_errors(self), naming_owner(self):
             panel = read_panel(self, X, reset=True)
             refuse_reordered(y, panel, "y")
-            panel = drop_empty(panel)
-            panel = align_to_frozen(self, panel, self.transformer)
+            panel = drop_empty(align_to_frozen(self, panel, self.transformer))
             self._prepare(panel)
             model = PolyODETransformer() if self.transformer is None else clone(self.transformer)
             self.transformer_ = model.fit(panel, None)  # a FrozenEstimator requires a y
+            panel = drop_empty(credible_part(panel, self.scaler_.limits))
+            self._prepare(panel)
             self._complete(panel)
         return self
 
@@ -222,17 +224,10 @@ class PanelImputer(PathTransformer):
     def _complete(self, panel: Panel) -> None:
         model, self.refinement_ = self.transformer_, None
         if self.refine is True or (self.refine == "auto" and hasattr(model, "fit_stages")):
-            known = panel.like(panel.times, self._credible(panel), panel.offsets).since_start()
+            known = panel.like(panel.times, panel.values, panel.offsets).since_start()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `fit` has warned about these series
                 self.refinement_ = learn_refinement(known, lambda x: model._found(x).values)
-
-    def _credible(self, panel: Panel) -> np.ndarray:
-        """Values (n_obs, D) of a panel, with NaN where a cell counts as not observed."""
-        limits = self.transformer_.limits_
-        if limits is None:
-            return panel.values
-        return np.where(limits.judge(panel.values, panel.errors).hidden, np.nan, panel.values)
 
     def _refined(self, path: Panel, panel: Panel, rows: Any) -> Panel:
         """The path, corrected between the first and the last row of each series.
@@ -242,7 +237,7 @@ class PanelImputer(PathTransformer):
         if self.refinement_ is None:
             return path
         values = np.full(path.values.shape, np.nan)
-        values[rows] = self._credible(panel)
+        values[rows] = panel.values
         # On the clock of `panel`: datetimes count from the first row of their series.
         known = path.like(path.times, values, path.offsets).since_start()
         added = self.refinement_.correction(known, path.values)

@@ -164,9 +164,10 @@ def read_panel(
 
 
 def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) -> Panel:
-    """Panel with its channels in the order of a `FrozenEstimator` around which a fit takes place.
+    """Panel as it is read by a `FrozenEstimator` around which a fit takes place.
 
-    They become the channels of the estimator. With any other transformer the panel is unchanged.
+    Its channels become those of the estimator; cells beyond its limits are not observed. With any
+    other transformer the panel is unchanged.
     """
     if not isinstance(transformer, FrozenEstimator):
         return panel
@@ -178,7 +179,7 @@ def align_to_frozen(estimator: BaseEstimator, panel: Panel, transformer: Any) ->
     named = fitted.has_channel_names_
     estimator.channel_names_ = fitted.channel_names_ if named else panel.channel_names
     estimator.has_channel_names_ = named or panel.has_channel_names
-    return panel
+    return within_limits(panel, fitted.scaler_.limits)
 
 
 def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:

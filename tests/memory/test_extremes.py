@@ -41,6 +41,8 @@ def test_a_gap_of_nothing_changes_nothing(name, gap):
     assert_close(memory.follow(c, path, now), c)
     single = SingleMemory(memory)
     assert_close(torch.from_numpy(single.hold(c[0].numpy(), rise[0].numpy(), gap, 1.0)), c[0])
+    followed = single.follow(c[0].numpy(), np.ones((2, 4, 2)), gap * 1e-300, 1.0)  # even by zero
+    assert_close(torch.from_numpy(followed), c[0])
 
 
 @pytest.mark.parametrize("gap", HUGE)

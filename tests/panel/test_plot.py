@@ -24,6 +24,15 @@ def test_what_is_drawn_are_the_observations():
     assert drawn[1] == [[[0, 5], [4, 7]], [[2, 3]]]
 
 
+def test_names_are_shown_as_they_are():
+    ids, names = ["_one", "$$"], ["_x", "$$"]
+    axes = Panel.from_series(SERIES, ids=ids, channel_names=names).plot()
+    axes[0].figure.canvas.draw()
+    shown = [text.get_text() for text in axes[0].get_legend().get_texts()]
+    assert shown == [" _one", r"\$\$"]
+    assert [own.get_ylabel() for own in axes] == [" _x", r"\$\$"]
+
+
 def test_axes_of_yours_and_the_first_series_only():
     panel = Panel.from_series([([0.0, 1.0], [1.0, k]) for k in range(12)])
     own = plt.figure().subplots()

@@ -162,9 +162,10 @@ def test_times_too_far_for_nanoseconds():
     ("times", "match"),
     [
         ([0.0, 1.0, 1.0 + 1e-300], "times must increase|the same time"),
-        ([-1.0, 0.0, 5e-324], "lost to rounding.*leave out one of each two"),
+        ([-1.0, 0.0, 1e-17], "lost to rounding.*leave out one of each two"),
         ([-1.7e308, 1.7e308], "too large for a number.*larger unit"),
         ([0, 10**400], r"times must be numbers or datetimes.*\(int\)"),
+        ([0.1, 3 / 10, 3 * 0.1], r"time 0\.3: the row before it has the same time.*duplicates="),
         (np.array([START, START]).view("M8[ns]"), "the row before it has the same time"),
         (
             NANO[[1, 0]].view("M8[ns]"),
@@ -175,6 +176,17 @@ def test_times_too_far_for_nanoseconds():
 def test_times_beyond_their_digits_are_told(times, match):
     with pytest.raises((ValueError, TypeError), match=match):
         as_panel([(times, np.ones(len(times)))])
+
+
+def test_times_that_differ_by_rounding_are_one_moment():
+    k = np.arange(1, 30)
+    x, y = (pd.DataFrame({"id": 0, "t": t, name: k}) for t, name in ((0.1 * k, "x"), (k / 10, "y")))
+    table = pd.concat([x, y])
+    panel = Panel.from_long(table, id="id", time="t", sort=True, duplicates="mean")
+    assert_array_equal(panel.values, np.column_stack([k, k]))
+    np.testing.assert_allclose(panel.times, k / 10, rtol=1e-15)
+    whole = 2.0**52 + np.arange(3)  # neighbours among floats, but no rounding
+    assert Panel.from_series([(whole, [1.0, 2.0, 3.0])], duplicates="mean").n_observations == 3
 
 
 def test_equal_stamps_are_merged_and_others_are_not():

@@ -22,7 +22,7 @@ def test_intervals_of_the_right_law_are_kept() -> None:
     intervals = {
         level: (np.zeros_like(x) - own, np.zeros_like(x) + own) for level, own in z.items()
     }
-    display = ReliabilityDisplay.from_predictions(x, intervals, channel_names=["a", "b"])
+    display = ReliabilityDisplay.from_predictions(x, intervals, channel_names=["_a", "$$"])
     wanted = [[level, 2 * norm.cdf(z[level][1]) - 1] for level in LEVELS]
     np.testing.assert_allclose(display.coverage, wanted, atol=0.015)
     for j, line in enumerate(display.lines_):
@@ -30,9 +30,10 @@ def test_intervals_of_the_right_law_are_kept() -> None:
         np.testing.assert_array_equal(line.get_ydata(), display.coverage[:, j])
     assert [own.get_text() for own in display.ax_.get_legend().get_texts()] == [
         "calibrated",
-        "a",
-        "b",
+        " _a",
+        r"\$\$",
     ]
+    display.figure_.canvas.draw()
 
 
 def test_a_forecaster_is_asked_for_the_ends_of_series() -> None:

@@ -43,6 +43,16 @@ def test_many_classes_datetimes_and_given_axes():
     assert display.axes_[1].get_xlabel() == "time (Europe/Berlin)"
 
 
+def test_classes_and_channels_are_shown_by_their_names(close_figures):
+    """As they are, not as formulas, and those with a leading underscore in the legend, too."""
+    names = {"classes": ["_a", "$$", ""], "channel_names": [r"US$ in $\x"]}
+    display = RiskDisplay(np.arange(3.0), np.eye(3), values=np.ones((3, 1)), **names).plot()
+    display.figure_.canvas.draw()
+    shown = [text.get_text() for text in display.axes_[0].get_legend().get_texts()]
+    assert shown == [" _a", r"\$\$", " "]
+    assert display.axes_[1].get_ylabel() == r"US\$ in \$\x"
+
+
 def test_a_classifier_without_a_path_is_refused(model):
     with pytest.raises(TypeError, match="predict_proba_path"):
         RiskDisplay.from_estimator(PolyODEClassifier(), SERIES)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
 
-from skpolyode import LegendreFitTransformer, Panel
+from skpolyode import (
+    LegendreFitTransformer,
+    Panel,
+    PanelImputer,
+    PolyODEClassifier,
+    Resampler,
+)
 from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.heads.features import FEATURES
 from skpolyode.panel.units import CellLimits, within_limits
 from skpolyode.structural import StructuralForecaster
 from tests.quick import no_stacking
@@ -81,6 +90,50 @@ def forecaster():
 def test_of_a_forecaster(forecaster, size):
     found = told(forecaster.forecast, with_cell(size), [4.5]).values
     np.testing.assert_array_equal(found, forecaster.forecast(with_cell(np.nan), [4.5]).values)
+
+
+def ended_by(value: float):
+    """The series, and one more row of series 3, which has no other value."""
+    changed = list(SERIES)
+    t, x = changed[3]
+    changed[3] = np.append(t, 9.0), np.vstack([x, [value, np.nan]])
+    return Panel.from_series(changed)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda model, X: model.forecast(X, [0.5, 2.0], "end").values,
+        lambda model, X: model.sample_paths(X, [6.0], random_state=0).samples,
+        lambda model, X: model.crossing_times(X, 0.5, 6.0, channel="x0", random_state=0),
+    ],
+    ids=["forecast", "sample_paths", "crossing_times"],
+)
+def test_a_future_does_not_begin_at_a_faulty_cell(forecaster, ask):
+    found = told(ask, forecaster, ended_by(1e5))
+    np.testing.assert_array_equal(found, ask(forecaster, Panel.from_series(SERIES)))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_of_estimators_around_a_transformer(frozen):
+    """Each reads the series of `fit` as its transformer does, with one warning."""
+    inner = FrozenEstimator(small(max_epochs=1).fit(SERIES)) if frozen else small(max_epochs=1)
+    y = np.arange(12) % 2
+    for make, answer in (
+        (lambda: PanelImputer(inner), lambda e: e.transform(SERIES).values),
+        (lambda: Resampler(inner, n_points=5), lambda e: e.grid_),
+        *(
+            (
+                partial(PolyODEClassifier, inner, features=kind, random_state=0),
+                lambda e: e.predict_proba(SERIES),
+            )
+            for kind in FEATURES
+        ),
+    ):
+        with pytest.warns(UserWarning, match="is far from all others") as warned:
+            one = make().fit(ended_by(1e5), y)
+        assert sum("far from" in str(warning.message) for warning in warned) == 1
+        np.testing.assert_array_equal(answer(one), answer(make().fit(SERIES, y)))
 
 
 MONTH = np.arange(40.0)

@@ -117,6 +117,105 @@ def test_values_that_are_there_or_not_are_named_and_nothing_changes():
     stream.retract(0, 2.0, "x0")
     series[0][1][2, 0] = np.nan
     assert_same_answers(stream, fitted("hippo"), series)
+    stream.retract(0, 2.0)  # a row of which a channel was not observed
+    assert_same_answers(stream, fitted("hippo"), [tuple(column[:2] for column in series[0])])
+
+
+def with_datetimes(hours):
+    return pd.Timestamp("2026-01-02", tz="UTC") + pd.to_timedelta(hours, "h")
+
+
+@pytest.fixture(scope="module", params=["numbers", "datetimes"])
+def followed(request):
+    """A transformer that ignores outliers, two whole series, and their times as users have them."""
+    rng, hours = np.random.default_rng(0), np.arange(8.0)
+    clock = with_datetimes(hours) if request.param == "datetimes" else hours
+    values = [rng.normal(size=(8, 2)) for _ in range(2)]
+    frames = [pd.DataFrame(x, index=clock, columns=["a", "b"]) for x in values]
+    return small(max_epochs=1).fit(Panel.from_frames(frames)), clock, frames
+
+
+@pytest.mark.parametrize("right", [[1e6, 1e6], [1e6, 0.5]], ids=["row", "cell"])
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_value_far_from_all_others_does_not_leave_the_old_one(followed, right, restored):
+    transformer, clock, frames = followed
+    panel = Panel.from_frames(frames)
+    stream = transformer.stream(panel, keep=5)
+    stream = pickle.loads(pickle.dumps(stream)) if restored else stream
+    rows = np.array([[0.3, 0.4], right])
+    with pytest.warns(UserWarning, match=r"(?s)^correct.*'a', time .*5.*1e\+06 is far from"):
+        stream.correct(0, clock[4:6], rows)
+    revised = frames[0].copy()
+    revised.iloc[4:6] = np.where(rows == 1e6, np.nan, rows)
+    wanted = Panel.from_frames([revised, frames[1]])
+    assert_allclose(stream.embedding(), transformer.transform(wanted), rtol=0, atol=1e-10)
+    last = stream.last_times
+    with pytest.warns(UserWarning, match="(?s)^insert.*1e.06 is far from"):
+        stream.insert(1, clock[5:6] + (clock[1] - clock[0]) / 2, [[1e6, 1e6]])
+    assert_allclose(stream.embedding(), transformer.transform(wanted), rtol=0, atol=1e-10)
+    assert_array_equal(stream.last_times, last)
+
+
+@pytest.mark.parametrize("name", ["polyode", "hippo"])
+def test_revisions_of_nothing_change_nothing(name):
+    series = short_oscillators(2, seed=4)
+    stream, (times, _) = fitted(name).stream(series, keep=MORE), series[0]
+    before, nothing = stream.embedding(), np.empty((0, 2))
+    unknown = [np.nan, np.nan]
+    for act in (
+        lambda: stream.update([], []),
+        lambda: stream.update([], nothing, []),
+        lambda: stream.insert([], [], []),
+        lambda: stream.insert(0, [], nothing),
+        lambda: stream.insert(0, times[1] + 1e-3, unknown),
+        lambda: stream.correct([], [], nothing),
+        lambda: stream.correct(0, times[1], unknown),
+        lambda: stream.retract([], []),
+        lambda: stream.retract(0, []),
+        lambda: stream.retract(0, times[1], []),
+    ):
+        act()
+        assert_array_equal(stream.embedding(), before)
+    with pytest.raises(ValueError, match="1 times for 0 rows"):
+        stream.insert(0, [1.0], nothing)
+
+
+def test_a_revision_of_which_a_part_is_wrong_changes_nothing(followed):
+    transformer, clock, frames = followed
+    stream = transformer.stream(Panel.from_frames(frames), keep=4)
+    before, ones = snapshot(stream), np.ones((2, 2))
+    between = clock[6] + (clock[1] - clock[0]) / 2
+    for act, match in (
+        (lambda: stream.correct(0, clock[[2, 5]], ones), "only what comes after"),
+        (lambda: stream.correct([0, 1], clock[5:7], [[1, 1], [np.inf, 1]]), "infinity"),
+        (lambda: stream.correct([0, 1], clock[5:7], [[1, 1], [1e305, 1]]), "too large"),
+        (lambda: stream.insert([0, 1], [between, clock[5]], ones), "by correct"),
+        (lambda: stream.retract(0, clock[[5, 5]]), "the same time"),
+        (lambda: stream.retract([0, 1], [clock[5], between]), "no row at that time"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            act()
+        assert snapshot(stream) == before
+
+
+@pytest.mark.parametrize("keep", [3, 2.0])
+def test_the_last_rows_that_are_kept_are_revised_and_the_one_before_is_not(keep):
+    series = [(np.arange(6.0), np.random.default_rng(0).normal(size=(6, 2)))]
+    whole, followed = (fitted("hippo").stream(x, keep=keep) for x in (series, 1))
+    followed.update(*series[0])
+    for stream in (whole, followed):
+        assert_array_equal(stream._history.of(0).times, [3.0, 4.0, 5.0])
+        for act in (stream.insert, stream.correct):
+            with pytest.raises(ValueError, match="time 2: only what comes after 2 is kept"):
+                act(0, 2.0, [0.0, 0.0])
+        with pytest.raises(ValueError, match="time 2: only what comes after 2 is kept"):
+            stream.retract(0, 2.0)
+        stream.insert(0, 2.0 + 1e-9, [0.0, 0.0]).retract(0, 2.0 + 1e-9)
+        stream.correct(0, 3.0, [0.5, 0.5])
+    revised = series[0][1].copy()
+    revised[3] = 0.5
+    assert_same_answers(whole, fitted("hippo"), [(series[0][0], revised)])
+    assert_same_answers(followed, fitted("hippo"), [(series[0][0], revised)])
 
 
 def test_streams_without_keep_say_so_and_wrong_lengths_are_named():
@@ -125,6 +224,31 @@ def test_streams_without_keep_say_so_and_wrong_lengths_are_named():
     for keep, match in [(0, "positive number of rows"), (-1.0, "keep must be"), ("6h", "numbers")]:
         with pytest.raises(ValueError, match=match):
             fitted("hippo").stream(keep=keep)
+
+
+def test_one_row_may_be_kept():
+    stream = fitted("hippo").stream(keep=1).update([0.0, 1.0], np.ones((2, 2)))
+    series = [(np.array([0.0, 1.0]), np.array([[1.0, 1.0], [3.0, 2.0]]))]
+    assert_same_answers(stream.correct(0, 1.0, [3.0, 2.0]), fitted("hippo"), series)
+    with pytest.raises(ValueError, match="only what comes after 0 is kept"):
+        stream.correct(0, 0.0, [3.0, 2.0])
+
+
+def test_kept_rows_of_a_file_that_are_not_of_its_stream_are_refused():
+    stream = fitted("hippo").stream(short_oscillators(2), keep=2)
+    load, good = type(stream)._from_file, stream._history.of(1)
+    assert snapshot(load(stream.__getstate__()))[1] == snapshot(stream)[1]
+    for rows, keep in (
+        ({2: good}, 2),
+        ({-1: good}, 2),
+        ({1: good._replace(times=good.times[[0, 0]])}, 2),
+        ({1: good._replace(times=good.times[::-1])}, 2),
+        ({1: good}, 0),
+        ({1: good}, "6h"),
+    ):
+        stream._history.rows, stream._history.keep = rows, keep
+        with pytest.raises(ValueError, match="rows that are not of this stream"):
+            stream._history.check()
 
 
 def test_all_rows_may_be_retracted_and_the_series_begin_anew():
@@ -179,7 +303,12 @@ def test_the_error_of_a_channel_stays_when_another_one_is_corrected():
     stream.correct(0, times[k], [2.0, np.nan], errors=[0.8, np.nan])
     wanted = transformer.transform(Panel.from_series([(times, right)], errors=[known]))
     assert_allclose(stream.embedding(), wanted, rtol=0, atol=1e-7)
-    known[k, 1] = np.nan
+    stream.correct(0, times[k], [2.0, np.nan])
+    known[k, 0] = np.nan
+    unknown = transformer.transform(Panel.from_series([(times, right)], errors=[known]))
+    assert_allclose(stream.embedding(), unknown, rtol=0, atol=1e-7)
+    assert np.abs(unknown - wanted).max() > 1e-4
+    known[k] = 0.8, np.nan
     other = transformer.transform(Panel.from_series([(times, right)], errors=[known]))
     assert np.abs(other - wanted).max() > 1e-4
 
