@@ -220,9 +220,9 @@ class InputEncoder(NamedTuple):
         for k in range(n_linear):
             given = np.flatnonzero(~np.isnan(x[:, n_hold + k]))
             same = first[given[1:]] == first[given[:-1]]
-            rise = np.diff(x[given, n_hold + k]) / np.diff(panel.times[given])
+            gaps = np.where(same, np.diff(panel.times[given]), np.inf)
             slope = np.zeros(len(x))
-            slope[given[:-1]] = np.where(same, rise, 0.0)
+            slope[given[:-1]] = np.diff(x[given, n_hold + k]) / gaps
             column = last[:, n_hold + k]
             slopes[:, k] = np.where(known[:, n_hold + k], slope[column], 0.0)
             held[:, n_hold + k] += slopes[:, k] * (panel.times - panel.times[column])

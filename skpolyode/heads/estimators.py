@@ -254,7 +254,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     def predict_proba_path(
         self, X: Any, times: Any = None, relative_to: str | None = None
     ) -> Panel:
-        """Probabilities along the series, each from the observations so far; needs `n_cuts`.
+        """Probabilities along the series, each from what was known then; needs `n_cuts`.
 
         One head serves all ages of a series. It reads the features and the time since the first
         observation. Probabilities are constant between observations.
@@ -276,8 +276,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         -------
         Panel
             Probabilities, one channel per class, named as in `classes_`. Before the first
-            observation of a series, `class_prior_`. Later observations do not change the
-            probabilities at a time.
+            observation of a series, `class_prior_`. Those at a time depend on the observations so
+            far and the inputs up to the last of them, not on later ones, even if planned.
 
         Raises
         ------
@@ -567,7 +567,7 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
 
     @available_if(follows_ages)
     def predict_path(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Predictions along the series, each from the observations so far; needs `n_cuts`.
+        """Predictions along the series, each from what was known then; needs `n_cuts`.
 
         Parameters
         ----------
