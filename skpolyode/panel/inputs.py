@@ -21,6 +21,11 @@ _OTHER_SERIES = FaultKind(
     "give each series its inputs by its id, or one series of inputs for each in their order; one "
     "without any row is built with empty='keep'",
 )
+_TWICE = FaultKind(
+    "two amounts at one moment",
+    'give one row with their sum (Panel.from_series(..., duplicates="sum") adds up), or times that '
+    "differ",
+)
 _OTHER_CLOCK = FaultKind(
     "inputs on another clock", "give inputs and series one time_unit, and both or none a time zone"
 )
@@ -140,7 +145,8 @@ class Inputs:
     def updated(self, later: Inputs) -> Inputs:
         """Inputs with further rows of the same series, which replace others at equal times.
 
-        The further rows may lack channels.
+        The further rows may lack channels. An impulse that is given again counts once; another
+        amount at its moment is an error.
         """
         old, new = (dict(zip(x.names, x.kinds, strict=True)) for x in (self, later))
         if not new.items() <= old.items():
@@ -152,7 +158,17 @@ class Inputs:
         joint = type(one).concat([one, two], ids=range(2 * n))
         rows = joint[np.arange(2 * n).reshape(2, n).T.ravel()].rows  # parts of a series together
         rows = sort_rows(_unlabelled(replace(rows, offsets=rows.offsets[::2])))
-        return Inputs(one.from_rows(merge_duplicates(rows, "last")), self.kinds)
+        first, last = (merge_duplicates(rows, how) for how in ("first", "last"))
+        a, b, faults = first.values, last.values, Faults("inputs", None, self.names)
+        twice = (a != b) & (a != 0) & ~np.isnan(a) & (np.array(self.kinds) == "impulse")
+
+        def line(cell: np.ndarray) -> str:
+            where = f"{faults.series(last.series_of(cell[0]))}, {faults.channel(cell[1])}"
+            return f"{where}, time {last.format(cell[0])}: {a[*cell]:g} and {b[*cell]:g}"
+
+        faults.add_each(_TWICE, np.argwhere(twice), line)
+        faults.raise_if_any()
+        return Inputs(one.from_rows(last), self.kinds)
 
     def joined(self, other: Inputs) -> Inputs:
         """Inputs of the same series with the channels of both."""
