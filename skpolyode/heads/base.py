@@ -47,6 +47,7 @@ from skpolyode.transformers.base import SeriesEstimator, SeriesTransformer, chec
 from skpolyode.transformers.input import (
     align_to_frozen,
     one_each,
+    plain_sklearn,
     read_panel,
     refuse_missing,
     unchanged_by_errors,
@@ -354,6 +355,7 @@ class HeadEstimator(SeriesEstimator):
     def _with_age(self, parts: Sequence[Any], age: np.ndarray) -> np.ndarray:
         return np.column_stack([np.concatenate(parts), age / self._age_unit])
 
+    @plain_sklearn()
     def _along(
         self, X: Any, times: Any, relative_to: str | None, default: np.ndarray, names: Sequence[str]
     ) -> Panel:
@@ -375,15 +377,12 @@ class HeadEstimator(SeriesEstimator):
 
     def _of_stream(self, stream: Any, times: Any, names: Sequence[str]) -> Panel:
         """Predictions for the series of a stream, each at its last observation."""
-        if times is not None or self.features_ != "coefficients":
+        kinds = getattr(getattr(self.transformer_.embedder_, "inputs", None), "kinds", ())
+        if times is not None or self.features_ != "coefficients" or "linear" in kinds:
             raise ValueError(
                 "a stream knows the embedding of its series at their last observations: leave "
-                f"times out, and fit with features='coefficients' (these are {self.features_!r})."
-            )
-        if "linear" in getattr(getattr(self.transformer_.embedder_, "inputs", None), "kinds", ()):
-            raise ValueError(
-                "a stream under inputs of the kind 'linear' reads the point after its last "
-                "observations, which answers along time do not: give the series themselves."
+                f"times out, fit with features='coefficients' (these are {self.features_!r}), and "
+                "without inputs of the kind 'linear', which streams read up to the next point."
             )
         ends, features = stream.outline(), [stream.embedding()]
         if isinstance(self.feature_transformer_, FeatureUnion):
@@ -411,6 +410,7 @@ class HeadEstimator(SeriesEstimator):
         check_is_fitted(self)
         return self._predict_each(X, self.head_.predict, self._default)
 
+    @plain_sklearn()
     def _predict_each(
         self, X: Any, predict: Callable[[np.ndarray], np.ndarray], default: np.ndarray
     ) -> np.ndarray:

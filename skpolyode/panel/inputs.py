@@ -21,11 +21,6 @@ _OTHER_SERIES = FaultKind(
     "give each series its inputs by its id, or one series of inputs for each in their order; one "
     "without any row is built with empty='keep'",
 )
-_TWICE = FaultKind(
-    "two amounts at one moment",
-    'give one row with their sum (Panel.from_series(..., duplicates="sum") adds up), or times that '
-    "differ",
-)
 _OTHER_CLOCK = FaultKind(
     "inputs on another clock", "give inputs and series one time_unit, and both or none a time zone"
 )
@@ -159,15 +154,15 @@ class Inputs:
         rows = joint[np.arange(2 * n).reshape(2, n).T.ravel()].rows  # parts of a series together
         rows = sort_rows(_unlabelled(replace(rows, offsets=rows.offsets[::2])))
         first, last = (merge_duplicates(rows, how) for how in ("first", "last"))
-        a, b, faults = first.values, last.values, Faults("inputs", None, self.names)
+        a, b = first.values, last.values
         twice = (a != b) & (a != 0) & ~np.isnan(a) & (np.array(self.kinds) == "impulse")
-
-        def line(cell: np.ndarray) -> str:
-            where = f"{faults.series(last.series_of(cell[0]))}, {faults.channel(cell[1])}"
-            return f"{where}, time {last.format(cell[0])}: {a[*cell]:g} and {b[*cell]:g}"
-
-        faults.add_each(_TWICE, np.argwhere(twice), line)
-        faults.raise_if_any()
+        if twice.any():
+            row, k = np.argwhere(twice)[0]
+            raise ValueError(
+                f"inputs: series {last.series_of(row)}, channel {self.names[k]!r}, time "
+                f"{last.format(row)} has two amounts, {a[row, k]:g} and {b[row, k]:g}: give "
+                'one row with the sum (Panel.from_series(..., duplicates="sum")), or other times.'
+            )
         return Inputs(one.from_rows(last), self.kinds)
 
     def joined(self, other: Inputs) -> Inputs:

@@ -119,7 +119,7 @@ def test_two_doses_of_one_moment_do_not_replace_each_other(start):
         rows = Panel.from_series([([], []), (times, amounts)], channel_names=["dose"], empty="keep")
         return Inputs(rows, "impulse")
 
-    message = r"""series 1, channel 'dose', time .*: 100 and {:g}\. Remedy: .*"sum"\) adds up"""
+    message = r"""series 1, channel 'dose', time .* has two amounts, 100 and {:g}: .*"sum\""""
     for later in (30.0, 0.0):
         with pytest.raises(ValueError, match=message.format(later)):
             doses(100.0, 0.0).updated(doses(later))
