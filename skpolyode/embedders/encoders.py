@@ -220,9 +220,9 @@ class InputEncoder(NamedTuple):
         for k in range(n_linear):
             given = np.flatnonzero(~np.isnan(x[:, n_hold + k]))
             same = first[given[1:]] == first[given[:-1]]
-            rise = np.diff(x[given, n_hold + k]) / np.diff(panel.times[given])
+            gaps = np.where(same, np.diff(panel.times[given]), np.inf)
             slope = np.zeros(len(x))
-            slope[given[:-1]] = np.where(same, rise, 0.0)
+            slope[given[:-1]] = np.diff(x[given, n_hold + k]) / gaps
             column = last[:, n_hold + k]
             slopes[:, k] = np.where(known[:, n_hold + k], slope[column], 0.0)
             held[:, n_hold + k] += slopes[:, k] * (panel.times - panel.times[column])
@@ -280,7 +280,7 @@ _NO_CATEGORY = FaultKind(
     "static covariates that are neither numbers nor categories",
     "give a number, a datetime or a text for each series, or one column for each item",
 )
-_MANY = 20  # from this many series on, a covariate with a different value in each is an id
+_MANY = 20  # from this many series on, categories with at most two series on average are ids
 _NUMBERS = "numbers"
 _TIMES = ("datetime64", "datetime", "date", "period", "timedelta64", "timedelta")
 
@@ -429,7 +429,7 @@ def _types(categories: Iterable[object]) -> set[type]:
 
 
 def _categories(column: pd.Series) -> list:
-    """The distinct values of a covariate; warns if they are as many as series, like ids."""
+    """The distinct values of a covariate; warns if they have few series each, like ids."""
     try:
         known = sorted(column.dropna().unique(), key=str)
     except TypeError:  # not hashable
@@ -438,10 +438,11 @@ def _categories(column: pd.Series) -> list:
         faults.add_each(_NO_CATEGORY, cells, partial(_line, faults, column, ""))
         faults.raise_if_any()
         raise
-    if len(known) == len(column) >= _MANY:
+    if 2 * len(known) >= column.count() >= _MANY:
         warnings.warn(
-            f"the static covariate {column.name!r} has another value in each of the {len(known)} "
-            "series, as ids have: it says nothing about new series. Leave it out, or give numbers.",
+            f"the static covariate {column.name!r} has {len(known)} values in {column.count()} "
+            "series, as ids have: it says nothing about new series. Leave it out, and where series "
+            "of one person belong together, give it to fit as groups=.",
             stacklevel=2,
         )
     return known

@@ -68,7 +68,7 @@ def evaluate_forecasts(
         trained on the first parts. `times` is a list with the times of each series, of the panel's
         type: numbers or datetimes.
     panel : Panel, list of (times, values), list of DataFrames, or array
-        The series.
+        The series. Forecasts read all of their inputs, as if later ones were planned.
     cutoff : float, datetime, or array-like of shape (n_series,), default=0.8
         Where the series are cut. A float strictly between 0 and 1 is the share of each series'
         duration that is known; anything else is the last known time, for all series or for

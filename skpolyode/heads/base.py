@@ -37,8 +37,9 @@ from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import rows_until
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
-from skpolyode.panel import Panel, query_times, series_index
+from skpolyode.panel import Inputs, Panel, offsets_from, query_times, series_index
 from skpolyode.panel.cells import unmasked
+from skpolyode.panel.inputs import on_clock_of
 from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_chunks, take
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import credible_part
@@ -47,6 +48,7 @@ from skpolyode.transformers.base import SeriesEstimator, SeriesTransformer, chec
 from skpolyode.transformers.input import (
     align_to_frozen,
     one_each,
+    plain_sklearn,
     read_panel,
     refuse_missing,
     unchanged_by_errors,
@@ -332,17 +334,31 @@ class HeadEstimator(SeriesEstimator):
         self._ages = ages
 
     def _aged(self, panel: Panel, series: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """Features (Q, F + 1) of series (Q,) cut before rows `stop` (Q,); the last is the age."""
-        start = panel.offsets[series]
-        parts = [
-            self.feature_transformer_.transform(take(panel, series[k], start[k], stop[k]))
-            for k in series_chunks(stop - start, _CHUNK)
-        ]
+        """Features (Q, F + 1) of series (Q,) cut before rows `stop` (Q,); the last is the age.
+
+        The series are in their order. Inputs end at the last row, as later ones are not known then.
+        """
+        start, inputs = panel.offsets[series], panel.inputs
+        lengths, parts = stop - start, []
+        if inputs is not None:
+            per_series = offsets_from(np.bincount(series, minlength=panel.n_series))
+            stored = inputs.panel
+            first = stored.offsets[series]
+            until = _rows_until(on_clock_of(panel).panel, panel.times[stop - 1], per_series)
+            lengths = lengths + until - first
+        for k in series_chunks(lengths, _CHUNK):
+            rows = take(panel, series[k], start[k], stop[k]).rows
+            if inputs is not None:
+                cut = take(stored, series[k], first[k], until[k])
+                rows = replace(rows, inputs=Inputs(cut, inputs.kinds))
+            part = panel.from_rows(rows, panel.is_checked, panel.is_observed)
+            parts.append(self.feature_transformer_.transform(part))
         return self._with_age(parts, panel.elapsed[stop - 1])
 
     def _with_age(self, parts: Sequence[Any], age: np.ndarray) -> np.ndarray:
         return np.column_stack([np.concatenate(parts), age / self._age_unit])
 
+    @plain_sklearn()
     def _along(
         self, X: Any, times: Any, relative_to: str | None, default: np.ndarray, names: Sequence[str]
     ) -> Panel:
@@ -364,10 +380,12 @@ class HeadEstimator(SeriesEstimator):
 
     def _of_stream(self, stream: Any, times: Any, names: Sequence[str]) -> Panel:
         """Predictions for the series of a stream, each at its last observation."""
-        if times is not None or self.features_ != "coefficients":
+        kinds = getattr(getattr(self.transformer_.embedder_, "inputs", None), "kinds", ())
+        if times is not None or self.features_ != "coefficients" or "linear" in kinds:
             raise ValueError(
                 "a stream knows the embedding of its series at their last observations: leave "
-                f"times out, and fit with features='coefficients' (these are {self.features_!r})."
+                f"times out, fit with features='coefficients' (these are {self.features_!r}), and "
+                "without inputs of the kind 'linear', which streams read up to the next point."
             )
         ends, features = stream.outline(), [stream.embedding()]
         if isinstance(self.feature_transformer_, FeatureUnion):
@@ -395,6 +413,7 @@ class HeadEstimator(SeriesEstimator):
         check_is_fitted(self)
         return self._predict_each(X, self.head_.predict, self._default)
 
+    @plain_sklearn()
     def _predict_each(
         self, X: Any, predict: Callable[[np.ndarray], np.ndarray], default: np.ndarray
     ) -> np.ndarray:

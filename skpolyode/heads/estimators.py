@@ -23,6 +23,7 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import check_names
 
 _FOLDS = 5  # for the temperature of a competing head
+_LARGEST = 1e150  # sums of squares of such targets, and of their inverses, are finite
 
 
 def _has_scores(classifier: Any) -> bool:
@@ -254,7 +255,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     def predict_proba_path(
         self, X: Any, times: Any = None, relative_to: str | None = None
     ) -> Panel:
-        """Probabilities along the series, each from the observations so far; needs `n_cuts`.
+        """Probabilities along the series, each from what was known then; needs `n_cuts`.
 
         One head serves all ages of a series. It reads the features and the time since the first
         observation. Probabilities are constant between observations.
@@ -276,8 +277,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         -------
         Panel
             Probabilities, one channel per class, named as in `classes_`. Before the first
-            observation of a series, `class_prior_`. Later observations do not change the
-            probabilities at a time.
+            observation of a series, `class_prior_`. Those at a time depend on the observations so
+            far and the inputs up to the last of them, not on later ones, even if planned.
 
         Raises
         ------
@@ -556,7 +557,12 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         text = cells.ravel().tolist() if cells.dtype.kind in "OSU" else []
         if text := [cell for cell in text if isinstance(cell, str | bytes)]:
             raise ValueError(f"y must be numbers, got {text[0]!r}: PolyODEClassifier takes labels.")
-        return _check_y(y, y_numeric=True).astype(np.float64)
+        target = _check_y(y, y_numeric=True).astype(np.float64)
+        if (size := np.abs(target).max()) and not 1 / _LARGEST < size < _LARGEST:
+            raise ValueError(
+                f"y reaches {size:g}, too far from 1 to square: use another unit for y."
+            )
+        return target
 
     def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:
         self.target_mean_ = float(np.average(target, weights=weights))
@@ -567,7 +573,7 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
 
     @available_if(follows_ages)
     def predict_path(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Predictions along the series, each from the observations so far; needs `n_cuts`.
+        """Predictions along the series, each from what was known then; needs `n_cuts`.
 
         Parameters
         ----------

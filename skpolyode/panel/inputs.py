@@ -140,7 +140,8 @@ class Inputs:
     def updated(self, later: Inputs) -> Inputs:
         """Inputs with further rows of the same series, which replace others at equal times.
 
-        The further rows may lack channels.
+        The further rows may lack channels. An impulse that is given again counts once; another
+        amount at its moment is an error.
         """
         old, new = (dict(zip(x.names, x.kinds, strict=True)) for x in (self, later))
         if not new.items() <= old.items():
@@ -152,7 +153,17 @@ class Inputs:
         joint = type(one).concat([one, two], ids=range(2 * n))
         rows = joint[np.arange(2 * n).reshape(2, n).T.ravel()].rows  # parts of a series together
         rows = sort_rows(_unlabelled(replace(rows, offsets=rows.offsets[::2])))
-        return Inputs(one.from_rows(merge_duplicates(rows, "last")), self.kinds)
+        first, last = (merge_duplicates(rows, how) for how in ("first", "last"))
+        a, b = first.values, last.values
+        twice = (a != b) & (a != 0) & ~np.isnan(a) & (np.array(self.kinds) == "impulse")
+        if twice.any():
+            row, k = np.argwhere(twice)[0]
+            raise ValueError(
+                f"inputs: series {last.series_of(row)}, channel {self.names[k]!r}, time "
+                f"{last.format(row)} has two amounts, {a[row, k]:g} and {b[row, k]:g}: give "
+                'one row with the sum (Panel.from_series(..., duplicates="sum")), or other times.'
+            )
+        return Inputs(one.from_rows(last), self.kinds)
 
     def joined(self, other: Inputs) -> Inputs:
         """Inputs of the same series with the channels of both."""

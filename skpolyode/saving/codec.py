@@ -486,6 +486,7 @@ _OF_PANDAS: dict[type, tuple[Callable, Callable]] = {
         lambda state: np.timedelta64(state["count"], state["unit"]),
     ),
 }
+register_as(np.str_, str)
 for _cls, (_to_state, _from_state) in _OF_PANDAS.items():
     register(_cls, _to_state, _from_state, part="pandas")
 register_attributes(datetime.timedelta, "days", "seconds", "microseconds", part="pandas")

@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import InvalidParameterError
@@ -29,6 +31,9 @@ from skpolyode.panel.select import drop_empty, observed_series, typical_gap
 from skpolyode.panel.selection import align_to_fit, refuse_reordered, warn_of_zone
 from skpolyode.panel.units import LARGEST, CellLimits, ChannelScaler, warn_of_codes, within_limits
 from skpolyode.threads import learning
+
+plain_sklearn = partial(config_context, transform_output="default", enable_metadata_routing=False)
+"""Context in which parts of scikit-learn pass arrays and weights on, whatever users have set."""
 
 _OTHER_UNIT, _ENOUGH_GAPS = 20, 10  # times the gap of `fit` (a day is 24 hours), of so many gaps
 # Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.
@@ -285,7 +290,8 @@ def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
     """Restore an estimator if its fit raises an error, or is interrupted."""
     before = dict(vars(estimator))
     try:
-        yield
+        with plain_sklearn():
+            yield
     except BaseException:  # Ctrl-C as well: an incomplete fit is useless
         vars(estimator).clear()
         vars(estimator).update(before)

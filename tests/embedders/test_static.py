@@ -147,8 +147,13 @@ def test_what_is_no_category_is_named():
         StaticEncoder.of(frame)
 
 
-def test_ids_among_the_covariates_are_told():
-    names = pd.DataFrame({"name": [f"p{k}" for k in range(20)]})
-    with pytest.warns(UserWarning, match="'name' has another value in each of the 20 series"):
+@pytest.mark.parametrize("per_person", [1, 2])
+def test_ids_among_the_covariates_are_told(per_person):
+    names = pd.DataFrame({"name": [f"p{k // per_person}" for k in range(20)]})
+    message = rf"'name' has {20 // per_person} values in 20 series, as ids have.*groups="
+    with pytest.warns(UserWarning, match=message):
         StaticEncoder.of(names)
+    with pytest.warns(UserWarning, match=message):
+        StaticEncoder.of(pd.concat([names, pd.DataFrame({"name": [None] * 9})]))
     StaticEncoder.of(names[:19])
+    StaticEncoder.of(pd.DataFrame({"ward": [f"w{k // 3}" for k in range(60)]}))

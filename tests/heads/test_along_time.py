@@ -8,16 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skpolyode import (
     HiPPOTransformer,
+    Inputs,
     InterpolationTransformer,
     Panel,
     PolyODEClassifier,
     PolyODERegressor,
+    PolyODETransformer,
 )
 from skpolyode.heads.base import _rows_until
 from tests.closeness import assert_same_but_for_rounding
@@ -211,3 +217,96 @@ def test_rows_until_a_time_are_counted():
     panel = Panel.from_series([([0.0, 1.0], [1.0, 1.0]), ([0.0, 2.0, 3.0], np.ones(3))])
     found = _rows_until(panel, np.array([-1.0, 1.0, 5.0, 2.5]), np.array([0, 2, 4]))
     assert_array_equal(found, [0, 2, 5, 4])
+
+
+KINDS = {"dose": "impulse", "ward": "hold", "rate": "linear"}
+LABELS = np.arange(12) % 2
+
+
+def driven(is_large, is_datetime, late=9.5, until=np.inf):
+    """Noise up to 10, and inputs of all kinds, whose rows from `late` on depend on the label."""
+    rng = np.random.default_rng(1)
+    times = [np.sort(np.append(rng.uniform(0, 10, 5), [0.0, 4.0, 10.0])) for _ in is_large]
+    series = [(t, rng.normal(size=8)) for t in times]
+    given = np.array([4.0, 4.5, late, 12.0])
+    inputs = [(given, np.outer([1.0, 2.0, x, x], np.ones(3))) for x in np.where(is_large, 5.0, 1.0)]
+    parts = [[(t[t <= until], x[t <= until]) for t, x in part] for part in (series, inputs)]
+    if is_datetime:
+        start = pd.Timestamp("2026-03-28 22:00", tz="Europe/Berlin")
+        parts = [[(start + pd.to_timedelta(t, "h"), x) for t, x in part] for part in parts]
+    unit = {"time_unit": "h" if is_datetime else None}
+    rows = Panel.from_series(parts[1], channel_names=list(KINDS), empty="keep", **unit)
+    return Panel.from_series(parts[0], inputs=Inputs(rows, KINDS), **unit)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["numbers", "datetimes"])
+def is_datetime(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def driven_transformer(is_datetime):
+    settings = {"n_coefficients": 3, "hidden_size": 4, "max_epochs": 4, "learning_rate_init": 0.03}
+    model = PolyODETransformer(**settings, random_state=0)
+    return FrozenEstimator(model.fit(driven(LABELS, is_datetime)))
+
+
+@pytest.fixture(scope="module", params=["coefficients", "path", "clock"])
+def risk(request, driven_transformer, is_datetime):
+    head = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+    options = {"features": request.param, "n_cuts": 3, "head": head}
+    model = PolyODEClassifier(driven_transformer, **options, random_state=0)
+    return model.fit(driven(LABELS, is_datetime), LABELS)
+
+
+def leads(hours, is_datetime):
+    return pd.to_timedelta(hours, "h") if is_datetime else hours
+
+
+def test_later_inputs_do_not_change_earlier_answers(risk, is_datetime):
+    asked = leads([4.0, 5.0, 9.4], is_datetime), "start"
+    panel, other = (driven(y, is_datetime) for y in (LABELS, 1 - LABELS))
+    path = risk.predict_proba_path(panel, *asked).values
+    assert_array_equal(path, risk.predict_proba_path(other, *asked).values)
+    assert_same_but_for_rounding(path[3:6], risk.predict_proba_path(other[1:2], *asked).values)
+    ends = [risk.predict_proba_path(each).values[7::8] for each in (panel, other)]
+    if risk.features_ != "coefficients":  # the last observation replaces what inputs did
+        assert not np.allclose(*ends)
+
+
+@pytest.mark.parametrize("hours", [4.0, 5.0, 9.6])
+def test_answers_are_those_of_the_observations_and_inputs_so_far(risk, is_datetime, hours):
+    asked = leads([hours], is_datetime), "start"
+    path = risk.predict_proba_path(driven(LABELS, is_datetime), *asked)
+    last = driven(LABELS, is_datetime, until=hours).since_start().end
+    for k in range(3):
+        cut = driven(LABELS, is_datetime, until=last[k] + 1e-6)[k : k + 1]
+        assert_same_but_for_rounding(path.values[k], risk.predict_proba_path(cut).values[-1])
+
+
+def test_heads_along_time_do_not_learn_from_later_inputs(risk, is_datetime):
+    if risk.features_ == "path":
+        pytest.skip("MiniRocket takes thresholds from whole series, without their labels")
+    one, two = (
+        clone(risk).fit(driven(y, is_datetime, late=10.5), LABELS) for y in (LABELS, 1 - LABELS)
+    )
+    panel = driven(LABELS, is_datetime)
+    paths = [each.predict_proba_path(panel).values for each in (one, two)]
+    assert_array_equal(*paths)
+    assert one.decided_at(panel, 0.6).equals(two.decided_at(panel, 0.6))
+
+
+def test_predictions_along_time_do_not_read_later_inputs(risk, is_datetime):
+    options = {"features": "clock", "n_cuts": 3, "random_state": 0}
+    model = PolyODERegressor(risk.transformer, **options)
+    model.fit(driven(LABELS, is_datetime), LABELS + 1.0)
+    asked = leads([5.0], is_datetime), "start"
+    paths = [model.predict_path(driven(y, is_datetime), *asked) for y in (LABELS, 1 - LABELS)]
+    assert_array_equal(*(path.values for path in paths))
+
+
+def test_streams_under_linear_inputs_are_refused(risk, is_datetime):
+    if risk.features_ == "coefficients":
+        stream = risk.transformer_.stream(driven(LABELS, is_datetime))
+        with pytest.raises(ValueError, match="kind 'linear'"):
+            risk.predict_proba_path(stream)

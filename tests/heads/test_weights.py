@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -236,3 +239,38 @@ def test_what_is_masked_is_missing(name, message):
     if name == "y":
         with pytest.raises(ValueError, match="y: series 3 has no target"):
             model.score(SERIES, targets)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"enable_metadata_routing": True},
+        {"transform_output": "pandas"},
+        {"transform_output": "polars"},
+    ],
+    ids=lambda config: next(iter(config)) + str(next(iter(config.values()))),
+)
+def test_options_of_scikit_learn_for_users_do_not_reach_the_parts_of_an_estimator(config):
+    groups, weights = np.arange(60) // 2, np.linspace(1, 2, 60)
+    given = {"sample_weight": weights, "groups": groups}
+    head = make_pipeline(StandardScaler(), LogisticRegression())
+    models = [
+        (classifier(n_cuts=2, class_weight="balanced", cv=2), RARE),
+        (classifier(n_cuts=2, head=head), RARE),
+        (regressor(n_cuts=2, cv=2), LEVEL),
+    ]
+    for model, y in models:
+        along = "predict_proba_path" if y is RARE else "predict_path"
+        expected = model.fit(SERIES, y, **given)
+        with sklearn.config_context(**config):
+            found = clone(model).fit(SERIES, y, **given)
+            answers = found.predict(SERIES), getattr(found, along)(SERIES).values
+        np.testing.assert_array_equal(answers[0], expected.predict(SERIES))
+        np.testing.assert_array_equal(answers[1], getattr(expected, along)(SERIES).values)
+
+
+@pytest.mark.parametrize("size", [1e200, -1e200, 1e-200])
+def test_targets_whose_squares_are_no_numbers_are_refused(size):
+    with pytest.raises(ValueError, match=re.escape(f"y reaches {abs(size):g}, ")):
+        regressor().fit(SERIES, size * RNG.uniform(0.5, 1.0, 60).round(0).clip(1))
+    assert regressor().fit(SERIES, np.zeros(60)).predict(SERIES[:1]).item() == 0.0

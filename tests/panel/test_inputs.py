@@ -102,13 +102,30 @@ def test_joining_refuses_other_inputs(panel):
         Panel.concat([panel, long(inputs=None)], ids=range(4))
 
 
-def test_later_rows_are_added_and_replace_those_of_their_time(panel):
-    doses = Panel.from_series([([2.0], [9.0]), ([1.5, 3.0], [8.0, 7.0])], channel_names=["dose"])
-    found = panel.inputs.updated(Inputs(doses, "impulse"))
+@pytest.mark.parametrize("kind", ["hold", "linear"])
+def test_later_rows_are_added_and_replace_those_of_their_time(panel, kind):
+    later = Panel.from_series([([2.0], [9.0]), ([1.5, 3.0], [8.0, 7.0])], channel_names=["dose"])
+    found = Inputs(panel.inputs.panel, kind).updated(Inputs(later, kind))
     values = [own.values.ravel().tolist() for own in found.panel]
     assert found.panel.times.tolist() == [2.0, -1.0, 1.5, 3.0]
     assert values == [[9.0], [5.0, 8.0, 7.0]]
     assert rows(panel)[1] == ([-1.0, 1.5], [[5.0], [6.0]])
+
+
+@pytest.mark.parametrize("start", [0.0, pd.Timestamp("2026-10-25", tz="Europe/Berlin")])
+def test_two_doses_of_one_moment_do_not_replace_each_other(start):
+    def doses(*amounts):
+        times = [start + (pd.Timedelta(k, "h") if start else k) for k in range(len(amounts))]
+        rows = Panel.from_series([([], []), (times, amounts)], channel_names=["dose"], empty="keep")
+        return Inputs(rows, "impulse")
+
+    message = r"""series 1, channel 'dose', time .* has two amounts, 100 and {:g}: .*"sum\""""
+    for later in (30.0, 0.0):
+        with pytest.raises(ValueError, match=message.format(later)):
+            doses(100.0, 0.0).updated(doses(later))
+    assert doses(100.0).updated(doses(100.0, 5.0)).equals(doses(100.0, 5.0))  # the same again
+    both = doses(100.0, 0.0).updated(doses(np.nan, 30.0))  # no dose, then one
+    assert both.panel.values.ravel().tolist() == [100.0, 30.0]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn
 
 import skpolyode
 from skpolyode import InterpolationTransformer, Panel, PanelImputer
@@ -227,3 +228,13 @@ def test_a_cell_is_not_read_for_its_own_correction():
     assert own.coefficients[0].any()
     assert not moved[row, 0]
     assert moved[row, 1]
+
+
+@pytest.mark.parametrize(
+    "config", [{"enable_metadata_routing": True}, {"transform_output": "pandas"}]
+)
+def test_options_of_scikit_learn_do_not_change_what_is_learned(config):
+    panel, _ = twins()
+    expected = lines().fit_transform(panel).values
+    with sklearn.config_context(**config):
+        np.testing.assert_array_equal(lines().fit_transform(panel).values, expected)

@@ -13,7 +13,14 @@ import pandas as pd
 import pytest
 
 import skpolyode
-from skpolyode import HiPPOTransformer, Panel, PolyODETransformer
+from skpolyode import (
+    HiPPOTransformer,
+    Panel,
+    PanelImputer,
+    PolyODEClassifier,
+    PolyODETransformer,
+    Resampler,
+)
 from tests.quick import no_stacking
 from tests.transformers.data import short_oscillators, small
 from tests.transformers.registry import DISTANT, all_transformers
@@ -119,6 +126,18 @@ def test_parameters_that_were_not_fitted_are_kept(tmp_path):
     assert again.hidden_layer_sizes == [4, 5]
     assert type(again.window) is np.float64
     assert again.random_state.random_sample() == state.random_sample()
+
+
+def test_text_of_numpy_is_saved_as_text(tmp_path):
+    text = np.str_("legs")
+    plain = HiPPOTransformer(n_coefficients=4, measure=text)
+    fitted = HiPPOTransformer(n_coefficients=4, measure=text).fit(np.arange(12.0).reshape(3, 4))
+    for model in (plain, fitted, PanelImputer(plain), Resampler(plain, every=np.str_("1h"))):
+        again = round_trip(model, tmp_path)
+        assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+        assert type(getattr(again, "transformer", again).measure) is str
+    again = round_trip(PolyODEClassifier(plain, features=np.str_("path")), tmp_path)
+    assert (type(again.features), again.features) == (str, "path")
 
 
 def test_parameter_that_no_file_can_hold_is_named(tmp_path):
