@@ -113,8 +113,9 @@ def _integrals(
     np.add.at(past[..., 0], series_index(at.offsets), at.weights[:, None] * values)
     if not forecasts:
         return past
-    course = Course.of(embedder, panel, at.times, at.offsets)
-    std = known_errors(transformer).of_integrals(course, at.weights, at.offsets)
+    errors = known_errors(transformer)
+    course = Course.of(embedder, panel, at.times, at.offsets, errors.gap)
+    std = errors.of_integrals(course, at.weights, at.offsets)
     std *= transformer.scaler_.scale
     scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
     found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
@@ -187,7 +188,8 @@ def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) ->
     def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
         leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
-        found = errors.of_slopes(Course.of(embedder, panel, inside, offsets)) * scaler.scale
+        course = Course.of(embedder, panel, inside, offsets, errors.gap)
+        found = errors.of_slopes(course) * scaler.scale
         counts = offsets_from(leads >= 0)[offsets]
         if counts[-1]:
             late, pairs = np.flatnonzero(np.diff(counts)), np.add.outer(leads[leads >= 0], [0, gap])
