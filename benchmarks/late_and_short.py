@@ -105,7 +105,10 @@ def late(model: PolyODETransformer, courses: list[Course], scale, rng, tally: Ta
         start, n = panel.offsets[k], int(share * N_ROWS)
         hidden[start : start + n, j] = True
         values[start, (j + 1) % 3] = truth[start, (j + 1) % 3]  # the series starts
-        asked.append(panel.times[start] + rng.uniform(0.3, 1) * (panel.times[start + n - 1] - panel.times[start]))
+        asked.append(
+            panel.times[start]
+            + rng.uniform(0.3, 1) * (panel.times[start + n - 1] - panel.times[start])
+        )
     known = panel.like(panel.times, np.where(hidden, np.nan, values), panel.offsets)
     low, high = (x.values / scale for x in model.interpolate_interval(known, coverage=COVERAGE))
     tally.add("late", low[hidden], high[hidden], (truth / scale)[hidden])
