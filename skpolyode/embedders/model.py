@@ -60,6 +60,7 @@ class Ends(NamedTuple):
     stacking="D",
     calibration="D",
     waves="D unsigned",
+    beginnings="2 D unsigned",
     path_calibration="D",
     path_errors="D",
 )
@@ -94,6 +95,9 @@ class ModelEmbedder(Embedder):
     waves : float64 ndarray of shape (D,) or None, default=None
         Weight, by channel, of the periodic fit to each series in its path between observations;
         None without such fits.
+    beginnings : float64 ndarray of shape (2, D) or None, default=None
+        Before the first observation of a channel, its path goes back to a share of what the model
+        expects without it: the rate of that, per unit of time, and the share. None: it is shifted.
     path_calibration : PathCalibration or None, default=None
         Half widths of intervals around paths, which an embedder only stores. None if they have not
         been learned.
@@ -125,6 +129,7 @@ class ModelEmbedder(Embedder):
     stacking: Combiner | None = None
     calibration: KnownErrors | None = None
     waves: np.ndarray | None = None
+    beginnings: np.ndarray | None = None
     path_calibration: Any = None
     path_errors: Any = None
 
@@ -165,8 +170,8 @@ class ModelEmbedder(Embedder):
         return self
 
     def with_own_model(self) -> Self:
-        """The embedder with a copy of the model, to be trained, and without waves in paths."""
-        return replace(self, model=copy.deepcopy(self.model), waves=None)
+        """The embedder with a copy of the model, to be trained, and without what paths learned."""
+        return replace(self, model=copy.deepcopy(self.model), waves=None, beginnings=None)
 
     def without_late(self) -> Self:
         """The embedder without what is learned late, which may hold an earlier fit."""

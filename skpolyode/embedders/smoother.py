@@ -76,6 +76,11 @@ def path_of(
             is_last = PathQuery(seen, seen.times, np.arange(len(x))).following < 0
             through = np.where(is_last, expected.mean + filtered.share * rise, np.nan)
         signal += np.nan_to_num(embedder.waves * (bridged_waves(embedder, asked, through) - signal))
+    if embedder.beginnings is not None:
+        until = asked.leads(embedder.units.time_scale)[1]
+        rate, share = embedder.beginnings
+        begun = share * expected.signal + np.exp(-rate * until) * (signal - share * expected.signal)
+        signal = np.where((asked.before < 0) & (rate > 0), begun, signal)
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
@@ -107,6 +112,22 @@ def hide_rows(
     offsets = offsets_from(hidden)[panel.offsets]
     known = keep_rows(panel, ~hidden)
     return hidden, known, panel.times[hidden], offsets, panel.values[hidden]
+
+
+def hide_beginnings(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
+    """Values (P, D) to hide: the first ones, in half of the series all, of a random channel.
+
+    Each series keeps an observation.
+    """
+    seen, series = ~np.isnan(panel.values), series_of_rows(panel)
+    counts = np.add.reduceat(seen, panel.offsets[:-1], axis=0, dtype=np.int64)
+    lots = np.where(counts > 0, rng.random_sample(counts.shape), -1.0)
+    drawn = np.arange(panel.n_channels) == lots.argmax(axis=1)[:, None]
+    share = np.minimum(2 * rng.random_sample((panel.n_series, 1)), 1.0)
+    most = counts - (counts == counts.sum(axis=1, keepdims=True))
+    n_hidden = np.where(drawn, np.ceil(share * most), 0)
+    before = np.cumsum(seen, axis=0) - seen
+    return seen & (before - before[panel.offsets[:-1]][series] < n_hidden[series])
 
 
 class Shares(NamedTuple):

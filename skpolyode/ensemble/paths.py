@@ -12,6 +12,7 @@ import numpy as np
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import PathQuery, rows_until
+from skpolyode.embedders.smoother import hide_beginnings
 from skpolyode.embedders.variance import path_std
 from skpolyode.ensemble.backtest import N_FOLDS
 from skpolyode.ensemble.conformal import SETTINGS, Calibration
@@ -230,7 +231,7 @@ def calibrate_paths(
         hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
         at_rows = _calibrated(model, panel, copies, hidden)
         copies = _copies(panel, min(N_FOLDS, -(-_ENOUGH // n_rows)))
-        beginnings = _calibrated(model, panel, copies, _beginnings(copies, rng), "until")
+        beginnings = _calibrated(model, panel, copies, hide_beginnings(copies, rng), "until")
     return PathCalibration(between, at_rows, model.scale is not None, beginnings)
 
 
@@ -243,22 +244,6 @@ def _copies(panel: Panel, n: int) -> Panel:
 def _by_fold(may_hide: np.ndarray, fold: np.ndarray, n: int) -> np.ndarray:
     """Values (n P, D) of `n` copies to hide: those of fold k in copy k, where `may_hide` (P, D)."""
     return np.concatenate([may_hide & (fold == k) for k in range(n)])
-
-
-def _beginnings(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
-    """Values (P, D) to hide: the first ones, in half of the series all, of a random channel.
-
-    Each series keeps an observation.
-    """
-    seen, series = ~np.isnan(panel.values), series_of_rows(panel)
-    counts = np.add.reduceat(seen, panel.offsets[:-1], axis=0, dtype=np.int64)
-    lots = np.where(counts > 0, rng.random_sample(counts.shape), -1.0)
-    drawn = np.arange(panel.n_channels) == lots.argmax(axis=1)[:, None]
-    share = np.minimum(2 * rng.random_sample((panel.n_series, 1)), 1.0)
-    most = counts - (counts == counts.sum(axis=1, keepdims=True))
-    n_hidden = np.where(drawn, np.ceil(share * most), 0)
-    before = np.cumsum(seen, axis=0) - seen
-    return seen & (before - before[panel.offsets[:-1]][series] < n_hidden[series])
 
 
 def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:

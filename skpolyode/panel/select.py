@@ -165,6 +165,11 @@ def series_of_rows(panel: Panel) -> np.ndarray:
     return series_index(panel.offsets)
 
 
+def whole_series(panel: Panel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions of all series, and where their rows start and stop, for `take`."""
+    return np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
+
+
 def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Panel:
     """Panel whose series k is the rows ``start[k]`` to ``stop[k] - 1`` of series ``series[k]``.
 

@@ -20,9 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.dynamics.integrate import count_steps
 from skpolyode.embedders.base import Embedder, Late
-from skpolyode.embedders.paths import SLOPES
+from skpolyode.embedders.paths import SLOPES, PathQuery
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.continued import grid_leads
+from skpolyode.models.contract import SequenceModel
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
 from skpolyode.panel.select import (
@@ -42,6 +43,7 @@ from skpolyode.transformers.input import read_panel
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
 _N_SAMPLES, _N_SCORES = 500, 41
 N_NODES = 10
+_DEGREE, _PIECE = 5, 1 / 64  # of polynomials for slopes, and their length in typical gaps
 NODES, WEIGHTS = legendre.leggauss(N_NODES)
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
 _EMPTY = (
@@ -117,8 +119,9 @@ def _integrals(
     np.add.at(past[..., 0], series_index(at.offsets), at.weights[:, None] * values)
     if not forecasts:
         return past
-    course = Course.of(embedder, panel, at.times, at.offsets)
-    std = known_errors(transformer).of_integrals(course, at.weights, at.offsets)
+    errors = known_errors(transformer)
+    course = Course.of(embedder, panel, at.times, at.offsets, errors.gap)
+    std = errors.of_integrals(course, at.weights, at.offsets)
     std *= transformer.scaler_.scale
     scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
     found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
@@ -191,7 +194,8 @@ def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) ->
     def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
         leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
-        found = errors.of_slopes(Course.of(embedder, panel, inside, offsets)) * scaler.scale
+        course = Course.of(embedder, panel, inside, offsets, errors.gap)
+        found = errors.of_slopes(course) * scaler.scale
         counts = offsets_from(leads >= 0)[offsets]
         if counts[-1]:
             late, pairs = np.flatnonzero(np.diff(counts)), np.add.outer(leads[leads >= 0], [0, gap])
@@ -207,12 +211,15 @@ def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) ->
 def _answered(
     transformer: Any, X: Any, times: Any, relative_to: str | None, find: Callable[..., np.ndarray]
 ) -> Panel:
-    """Panel of `find` at query times, by default those of the rows; none before the first row."""
+    """Panel of `find` at query times; by default at the rows, NaN before the first observation."""
     panel = read_panel(transformer, X, reset=False)
     at = (panel.times, panel.offsets) if times is None else query_times(panel, times, relative_to)
+    start = observed_part(panel).start
     if times is not None:
-        refuse_early(panel, *at, observed_part(panel).start, _EARLY)
-    return panel.like(at[0], fill_values(panel, *at, find), at[1])
+        refuse_early(panel, *at, start, _EARLY)
+    found = fill_values(panel, *at, find)
+    found[at[0] < np.repeat(start, np.diff(at[1]))] = np.nan
+    return panel.like(at[0], found, at[1])
 
 
 class Nodes(NamedTuple):
@@ -223,28 +230,31 @@ class Nodes(NamedTuple):
     offsets: np.ndarray  # int64 (B + 1,)
 
 
-def _step_of(embedder: Embedder) -> float:
-    """Longest integration step, in the user's units of time; infinite if there is none."""
-    return getattr(getattr(embedder, "model", None), "step_size", np.inf) * embedder.units[1]
-
-
-def edges(embedder: Embedder, panel: Panel) -> list[np.ndarray]:
-    """Times at which the pieces of each series begin; the last entry is the last row."""
+def edges(embedder: Embedder, panel: Panel, until: np.ndarray | None = None) -> list[np.ndarray]:
+    """Where the pieces of each series begin, up to its last row or, if later, `until` (B,)."""
     unit, times, series = embedder.units[1], panel.times, series_of_rows(panel)
+    model, stop = getattr(embedder, "model", None), panel.end
+    stop = stop if until is None else np.maximum(until, stop)
     if embedder.inputs is not None:
         knots = embedder.inputs.knots(panel, panel.start, unit)
         place, moments = knots.series, panel.start[knots.series] + unit * knots.times
-        inside = (moments > panel.start[place]) & (moments < panel.end[place])
+        inside = (moments > panel.start[place]) & (moments < stop[place])
         times, series = np.append(times, moments[inside]), np.append(series, place[inside])
         order = np.lexsort((times, series))
         times, series = times[order], series[order]
     is_last = np.append(series[1:] != series[:-1], True)
-    gap = np.where(is_last, 0.0, np.diff(times, append=0.0))
-    reach = np.minimum(gap, getattr(getattr(embedder, "model", None), "max_gap", np.inf) * unit)
-    counts = count_steps(torch.from_numpy(reach), _step_of(embedder)).numpy() + (reach < gap)
-    row = np.repeat(np.arange(len(times)), counts)
-    place = np.arange(len(row)) - offsets_from(counts)[row]
-    found = times[row] + place * (reach / (counts - (reach < gap)))[row]
+    gap = np.where(is_last, stop[series], np.append(times[1:], 0.0)) - times
+    step, most = (getattr(model, name, np.inf) * unit for name in ("step_size", "max_gap"))
+    reach = np.minimum(gap, most)
+    counts = count_steps(torch.from_numpy(reach), step).numpy()
+    # A model without a path between rows comes to each time by steps from the row before.
+    starts_anew = getattr(type(model), "between", None) is SequenceModel.between
+    length = np.where(
+        (starts_anew | is_last) & np.isfinite(step), step * (1 + 1e-6), reach / counts
+    )
+    row = np.repeat(np.arange(len(times)), counts + (reach < gap))
+    place = np.arange(len(row)) - offsets_from(counts + (reach < gap))[row]
+    found = times[row] + np.minimum(place * length[row], reach[row])
     return np.split(found, np.searchsorted(series[row], np.arange(1, panel.n_series)))
 
 
@@ -266,33 +276,55 @@ def slopes_at(
 ) -> np.ndarray:
     """Derivatives (Q, D) of paths at times (Q,), from the right; at a held last row from the left.
 
-    They are those of the polynomial through the nodes of the piece. After the last row it is the
-    cubic that is closest to the nodes, as combined forecasts have kinks.
+    They are those of the polynomial that is closest to a piece: a whole cubic, or a part so short
+    that any smooth path is a polynomial there. Forecasts leave a noisy last observation at once.
+    So close to it, the slope is that of the cubic that is closest to the next step.
     """
-    begin, stop, series = np.empty(len(times)), np.empty(len(times)), series_index(offsets)
-    step, unit, end = _step_of(embedder), embedder.units[1], panel.end[series]
-    is_held = np.isinf(step)  # after the last rows
-    for k, starts in enumerate(edges(embedder, panel)):
-        asked = slice(*offsets[k : k + 2])
-        place = np.searchsorted(starts, times[asked], side="right") - 1
-        place = np.clip(place, 0, max(len(starts) - 2, 0))
-        last = len(starts) - 1
-        begin[asked], stop[asked] = starts[place], starts[np.minimum(place + 1, last)]
-    ahead = times > end if is_held else times >= end
-    whole = 0.0 if is_held else np.floor((times - end)[ahead] / step) * step
-    begin[ahead] = times[ahead] if is_held else end[ahead] + whole
-    stop[ahead] = begin[ahead] + (unit if is_held else step)
-    stop = np.where(stop > begin, stop, begin + unit)  # for a series of one row
-    half = (stop - begin) / 2
-    at = begin[:, None] + half[:, None] * (1 + NODES)
+    series, unit, has_path = series_index(offsets), embedder.units[1], hasattr(embedder, "path")
+    latest = np.maximum.reduceat(np.append(times, -np.inf), offsets[:-1])
+    begins = edges(embedder, panel, np.where(np.diff(offsets) > 0, latest + unit, panel.end))
+    is_held = has_path & (times == panel.end[series])
+    inside = np.where(is_held, np.nextafter(times, -np.inf), times)
+    begin, stop = np.empty((2, len(times)))
+    for k, starts in enumerate(begins):
+        asked, borders = slice(*offsets[k : k + 2]), np.append(starts, np.inf)
+        place = np.maximum(np.searchsorted(borders, inside[asked], side="right"), 1)
+        begin[asked], stop[asked] = borders[place - 1], borders[place]
+    length = np.minimum(
+        np.where(np.isinf(stop), unit, stop - begin), np.inf if has_path else _PIECE * unit
+    )
+    begin = np.minimum(times, stop - length)
+    found = _fitted(embedder, panel, times, offsets, np.stack([begin, begin + length]), order)
+    if has_path:
+        return found
+    since, until = PathQuery.of(panel, times, offsets).leads(unit)
+    leaves = np.isinf(until) & (since < _PIECE)
+    close = leaves.any(axis=1)
+    if close.any():
+        step = min(getattr(embedder.model, "step_size", 1.0), 1.0) * unit
+        at = times[close], offsets_from(close)[offsets], times[close] + np.outer([0.0, step], 1)
+        found[close] = np.where(
+            leaves[close], _fitted(embedder, panel, *at, order, 3), found[close]
+        )
+    return found
+
+
+def _fitted(
+    embedder: Embedder,
+    panel: Panel,
+    times: np.ndarray,
+    offsets: np.ndarray,
+    ends: np.ndarray,
+    order: int,
+    degree: int = _DEGREE,
+) -> np.ndarray:
+    """Derivatives (Q, D) of polynomials fitted to paths between two `ends` (2, Q)."""
+    begin, length = ends[0], np.diff(ends, axis=0)[0]
+    at = begin[:, None] + length[:, None] * (1 + NODES) / 2
     values = embedder.path_values(panel, at.ravel(), offsets * N_NODES).reshape(*at.shape, -1)
-    has_waves = getattr(embedder, "waves", None) is not None
-    found = np.empty((len(times), panel.n_channels))
-    for rows, degree in ((~ahead, N_NODES - 1 if has_waves else 3), (ahead, 3)):
-        n = np.arange(degree + 1)
-        basis = legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (n + 0.5)
-        derived = legendre.legder(np.eye(degree + 1), order)
-        place = ((times - begin) / half - 1)[rows]
-        at_place = legendre.legvander(place, len(derived) - 1) @ derived
-        found[rows] = np.einsum("qn,kn,qkd->qd", at_place, basis, values[rows])
-    return found / half[:, None] ** order
+    n = np.arange(degree + 1)
+    basis = legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (n + 0.5)
+    derived = legendre.legder(np.eye(degree + 1), order)
+    place = (times - begin) / length * 2 - 1
+    at_place = legendre.legvander(place, len(derived) - 1) @ derived
+    return np.einsum("qn,kn,qkd->qd", at_place, basis, values) * (2 / length[:, None]) ** order

@@ -54,27 +54,36 @@ class Course(NamedTuple):
     place: np.ndarray  # w
     rate: np.ndarray  # of w, per unit of the user's time
     gap: np.ndarray  # row that ends the gap
+    bend: np.ndarray | float = 0.0  # change of log(size) over one unit of w; 0 for a filter
 
     @classmethod
     def of(
-        cls, embedder: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
+        cls,
+        embedder: ModelEmbedder,
+        panel: Panel,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        gap: np.ndarray | float = 1.0,
     ) -> Self:
-        """Course of times (Q,) of the series of a panel."""
+        """Course of times (Q,) of the series of a panel; `gap` is that of `PathErrors`."""
         asked, (scaler, unit) = PathQuery.of(panel, times, offsets), embedder.units
         since, until = asked.leads(unit)
         if embedder.filters:
             size = path_std(embedder, panel, times, offsets) / scaler.scale
             place = asked.times[:, None] / unit + 0 * since
             return cls(size, place, 1 / unit + 0 * since, 0 * asked.following)
-        is_open = np.isinf(until)
-        length = np.where(is_open, since, since + until)
-        since, until = (np.maximum(x, SETTINGS.nearest * length + _LEAST) for x in (since, until))
+        is_early, is_late = asked.before < 0, asked.following < 0
+        since = np.where(is_early & ~is_late, np.inf, since)
+        length = np.where(is_early | is_late, gap, since + until)
+        since, until = (np.maximum(x, SETTINGS.nearest * length) for x in (since, until))
         distance = 1 / (1 / since + 1 / until)
-        place = np.log(since) - np.where(is_open, 0.0, np.log(until))
-        return cls(distance, place, 1 / (unit * distance), asked.following)
+        place = np.subtract(*(np.log(np.where(np.isinf(x), 1.0, x)) for x in (since, until)))
+        size = np.where(is_early & is_late, 1 / _LEAST, distance)  # of a channel without any
+        columns = 1 / (unit * distance), asked.following, distance * (1 / since - 1 / until)
+        return cls(size, place, *columns)
 
 
-@saved(scale="D unsigned", power="unsigned", rate="unsigned", shared="unsigned")
+@saved(scale="D unsigned", power="unsigned", rate="unsigned", shared="unsigned", gap="D positive")
 @dataclass(frozen=True, eq=False)
 class PathErrors:
     """Error model of a path; see the module.
@@ -85,12 +94,15 @@ class PathErrors:
         a of each channel, in its standard deviations; for a filter, a factor of `interpolate_std`.
     power, rate, shared : float
         p, k and c.
+    gap : float64 ndarray of shape (D,)
+        Median time from one observation of each channel to the next, in units of the model.
     """
 
     scale: np.ndarray
     power: float
     rate: float
     shared: float
+    gap: np.ndarray
 
     @classmethod
     def learn(cls, embedder: ModelEmbedder, panel: Panel) -> Self | None:
@@ -116,7 +128,7 @@ class PathErrors:
         ratio = ratios(power)
         n, pooled = used.sum(axis=0), SETTINGS.fewest
         scale = (ratio.sum(axis=0) + pooled * ratio.sum() / used.sum()) / (n + pooled)
-        plain = cls(np.sqrt(scale + _LEAST), power, 1.0, 1.0)
+        plain = cls(np.sqrt(scale + _LEAST), power, 1.0, 1.0, typical_gaps(embedder, panel))
         z = np.clip(missed / (plain.std(course) + _LEAST), -4, 4)
         # The correlations k and c, by least squares, from standardised errors of one gap.
         pairs, series = [], series_index(offsets)
@@ -163,8 +175,16 @@ class PathErrors:
 
         The error is ``s g(w)``, where increments of g over one unit of w have the variance k.
         """
-        bend = self.power / 2 * np.tanh(course.place / 2) * (course.gap != 0)
+        bend = self.power / 2 * course.bend
         return np.sqrt(self.shared * (self.rate + bend**2)) * self.std(course) * course.rate
+
+
+def typical_gaps(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """Median time (D,) from one observation of a channel to the next, in units of the model."""
+    until = PathQuery.of(panel, panel.times, panel.offsets).leads(embedder.units.time_scale)[1]
+    is_gap = np.isfinite(panel.values) & np.isfinite(until)
+    columns = zip(until.T, is_gap.T, strict=True)
+    return np.array([np.median(gaps[own]) if own.any() else 1.0 for gaps, own in columns])
 
 
 def hidden_copies(panel: Panel) -> tuple[Panel, np.ndarray]:

@@ -510,9 +510,11 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Panel
             In the units of the channel divided by those of `times` (for datetimes, the panel's
             `time_unit`) to the power of `order`. At a kink, such as an observation, it is the
-            derivative to the right. From the last observation on it is that of the combined
-            forecast; transformers that hold the last value return the slope to the left there, and
-            0 later. Where the path is held at a limit of its channel, it is 0.
+            derivative to the right. From the last observation of a channel on it is that of the
+            combined forecast, right after it over the next integration step or typical gap, since
+            forecasts leave a noisy value at once. Transformers that hold the last value return the
+            slope to the left there, and 0 later. Where the path is held at a limit of its channel,
+            it is 0. Rows before the first observation get NaN.
 
         Raises
         ------

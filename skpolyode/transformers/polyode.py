@@ -39,6 +39,7 @@ from skpolyode.transformers.neural import (
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
+    LearnBeginnings,
     LearnVariance,
     LearnWaves,
     StackForecasts,
@@ -251,6 +252,7 @@ class PolyODETransformer(NeuralTransformer):
         EstimateError(),
         CheckStepSize(),
         LearnWaves(),
+        LearnBeginnings(),
         LearnVariance(),
         StackForecasts(),
     )

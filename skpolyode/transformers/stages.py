@@ -10,6 +10,7 @@ import copy
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from multiprocessing import current_process
 from threading import current_thread, main_thread
 from typing import Any, ClassVar, NamedTuple
@@ -23,13 +24,22 @@ from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.fitting import LARGEST_EPOCH, Split, make_task
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.smoother import bridged_waves, hide_rows
+from skpolyode.embedders.smoother import bridged_waves, hide_beginnings, hide_rows
 from skpolyode.embedders.variance import with_variance
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
-from skpolyode.panel import Panel, series_index
-from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
+from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel.select import (
+    ENOUGH_ROWS,
+    cut_windows,
+    first_series,
+    hide_cells,
+    observed_part,
+    series_of_rows,
+    take,
+    whole_series,
+)
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer, TrainingReport
@@ -508,6 +518,69 @@ class LearnWaves(Stage):
             state.embedder = replace(embedder, waves=shares)
             outcome = "paths also use waves of each series"
         state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
+
+
+@dataclass(frozen=True)
+class LearnBeginnings(Stage):
+    """Learn, by channel, how the path before its first observation goes back to what is expected.
+
+    Beginnings of channels are hidden in copies of the series. The best of a few rates and shares
+    counts where it is significantly better than a shift, in this channel and all, with series as
+    units.
+
+    Parameters
+    ----------
+    n_rows : int, default=6000
+        Most rows to learn from.
+    n_copies : int, default=5
+        Most copies of a series.
+    n_standard_errors : float, default=1.0
+        The improvement has to exceed this number of its standard errors.
+    rates : tuple of float
+        Of the return, per typical gap.
+    shares : tuple of float
+        Of the expectation, the rest is the mean of the channel.
+    """
+
+    n_rows: int = 6000
+    n_copies: int = 5
+    n_standard_errors: float = 1.0
+    rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 3.0)
+    shares: tuple[float, ...] = (0.0, 0.5, 1.0)
+    name: ClassVar[str] = "beginnings"
+
+    def run(self, state: FitState) -> None:
+        """Set the rate and the share of each channel."""
+        embedder, panel = state.embedder, first_series(state.windows.panel, self.n_rows)
+        if panel.n_channels == 1:
+            return
+        n, n_copies = panel.n_series, min(self.n_copies, self.n_rows // panel.n_observations + 1)
+        copies = take(panel, *(np.tile(x, n_copies) for x in whole_series(panel)))
+        hidden = hide_beginnings(copies, np.random.RandomState(0))
+        asked, (scaler, unit) = hidden.any(axis=1), embedder.units
+        known = observed_part(hide_cells(copies, hidden))
+        at = known, copies.times[asked], offsets_from(asked)[copies.offsets]
+        truth = scaler.read(np.where(hidden, copies.values, np.nan)[asked])
+        query, series = PathQuery.of(*at), series_index(at[2]) % n
+        none = np.full((2, panel.n_channels), [[1e9], [1.0]])
+        shifted, expected = (
+            scaler.transform(replace(embedder, beginnings=x).path_values(*at)) for x in (None, none)
+        )
+        error = np.where(query.before < 0, truth - shifted, np.nan)
+        best, most = np.zeros_like(none), np.zeros(panel.n_channels)
+        for choice in product(self.rates, self.shares):
+            step = -np.expm1(-choice[0] * query.leads(unit)[1])
+            gains = np.nan_to_num(error**2 - (error - step * (choice[1] * expected - shifted)) ** 2)
+            gained = np.array([np.bincount(series, x, n) for x in gains.T])
+            gained += gained.mean(axis=0)
+            total, se = gained.sum(axis=1), np.sqrt((gained**2).sum(axis=1))
+            better = (total > most) & (total > self.n_standard_errors * se)
+            most, best = np.where(better, total, most), np.where(better, np.c_[[*choice]], best)
+        outcome = "paths before first observations are shifted"
+        if best.any():
+            state.embedder = replace(embedder, beginnings=best)
+            outcome = "paths before first observations go back to what is expected"
+        state.report.add(self.name, outcome, n, channels=int((most > 0).sum()))
 
 
 class LearnVariance(Stage):

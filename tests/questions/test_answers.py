@@ -232,10 +232,10 @@ def test_errors_of_a_brownian_bridge_integrate_to_its_variance():
     until = 2 - since
     columns = 1 / (1 / since + 1 / until), np.log(since / until), 0 * x, 0 * x
     course = Course(*(own[:, None] for own in columns))
-    bridge = PathErrors(np.full(1, 0.1), 1.0, 1.0, 1.0)
+    bridge = PathErrors(np.full(1, 0.1), 1.0, 1.0, 1.0, np.ones(1))
     found = bridge.of_integrals(course, w, np.array([0, 60]))
     assert_allclose(found, 0.1 * np.sqrt(2**3 / 12), rtol=0.01)
-    twice = Course(*(np.concatenate([y, y]) for y in course))
+    twice = Course(*(np.concatenate([y, y]) for y in course[:4]))
     twice = twice._replace(gap=np.repeat([1, 2], 60)[:, None])
     found = bridge.of_integrals(twice, np.append(w, w), np.array([0, 120]))
     assert_allclose(found, 0.1 * np.sqrt(2 * 2**3 / 12), rtol=0.01)
@@ -250,7 +250,7 @@ def test_noise_of_an_observation_is_alike_on_both_sides_of_it():
     since, until = np.tile(1 + x, 2), np.tile(1 - x, 2)
     columns = since * until / 2, np.log(since / until), 0 * since, np.repeat([1, 2], 60)
     course = Course(*(own[:, None] for own in columns))
-    half = PathErrors(np.full(1, 0.1), 1.0, 1.0, 0.6)
+    half = PathErrors(np.full(1, 0.1), 1.0, 1.0, 0.6, np.ones(1))
     found = half.of_integrals(course, np.append(w, w), np.array([0, 120]))
     variance = 0.6 * 2 * 2**3 / 12 + 0.4 * 2 * np.pi**2 / 32
     assert_allclose(found, 0.1 * np.sqrt(variance), rtol=0.01)
@@ -266,7 +266,7 @@ def test_errors_of_slopes_are_per_unit_of_the_users_time(unit):
     panel = Panel.from_series([([0.0, 3.0, 8.0], [0.0, 1.0, 2.0])])
     course = Course.of(embedder, panel, np.array([1.5, 5.5]), np.array([0, 2]))
     length = np.array([[3.0], [5.0]])
-    errors = PathErrors(np.full(1, 0.1), 1.0, 1.0, 1.0)
+    errors = PathErrors(np.full(1, 0.1), 1.0, 1.0, 1.0, np.ones(1))
     assert_allclose(errors.std(course), 0.1 * np.sqrt(length / unit / 4))
     assert_allclose(errors.of_slopes(course), 0.4 * np.sqrt(length / unit / 4) / length)
     # At a fifth of the gap the size changes, too: by its logarithmic slope, (1 - 2 u) / 2.
