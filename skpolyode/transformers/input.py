@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +34,8 @@ from skpolyode.threads import learning
 _OTHER_UNIT, _ENOUGH_GAPS = 20, 10  # times the gap of `fit` (a day is 24 hours), of so many gaps
 # Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.
 _FREE_COEFFICIENTS = 256  # allowed for series of any length
+# Messages of the trainings that the user has stopped, within the outermost fit that goes on.
+_stopped: ContextVar[list[str] | None] = ContextVar("stopped", default=None)
 
 
 def fit_series(
@@ -52,7 +55,7 @@ def fit_series(
     value per series. `settings` are passed to `learn`; `limits` are those of `read_panel`.
     """
     _check_parameters(estimator)
-    with unchanged_by_errors(estimator), naming_owner(estimator), learning():
+    with unchanged_by_errors(estimator) as stopped, naming_owner(estimator), learning():
         continues = continues_fit(estimator)
         panel = read_panel(estimator, X, reset=not continues, limits=limits)
         if continues:
@@ -71,8 +74,12 @@ def fit_series(
         estimator.fit_report_.add("data", outcome, known.n_series, **figures)
         interruption = learn(known, **given, **(settings or {}))
     _warn_of_unused(estimator, panel)
-    if interruption:  # the caller, perhaps a search, has to stop as well
+    if interruption and stopped is None:  # the caller, perhaps a search, has to stop as well
         raise KeyboardInterrupt(interruption)
+    if interruption:
+        stopped.append(interruption)
+        goes_on = "the fit goes on with these weights, and a second Ctrl-C stops it"
+        warnings.warn(f"{interruption}: {goes_on}.", stacklevel=3)
     return estimator
 
 
@@ -278,15 +285,29 @@ def _validated_table(estimator: BaseEstimator, X: Any, reset: bool, name: str) -
 
 
 @contextmanager
-def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
-    """Restore an estimator if its fit raises an error, or is interrupted."""
-    before = dict(vars(estimator))
+def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[list[str] | None]:
+    """Restore an estimator if its fit raises an error, or is interrupted.
+
+    If the user stops the training of an estimator inside, its fit goes on with the best weights so
+    far. It raises the interruption at its end, for what called it.
+
+    Yields
+    ------
+    list of str or None
+        Takes the messages of such trainings, if this fit is itself inside another.
+    """
+    before, outer, inside = dict(vars(estimator)), _stopped.get(), []
+    token = _stopped.set(inside if outer is None else outer)
     try:
-        yield
+        yield outer
     except BaseException:  # Ctrl-C as well: an incomplete fit is useless
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+    finally:
+        _stopped.reset(token)
+    if inside:
+        raise KeyboardInterrupt(inside[0])
 
 
 def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
