@@ -222,6 +222,6 @@ class HiPPORNNTransformer(SiblingTransformer):
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
         measure = MEMORIES[self.measure]
-        window = sizes.window("auto" if measure.whole_history else self.window)
+        window = sizes.window(self.window, measure.whole_history)
         n_signals = max(1, sizes.of_state("auto") // self.n_coefficients)
         return {"memory": measure(self.n_coefficients, window), "n_signals": n_signals}

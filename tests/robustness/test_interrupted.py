@@ -26,7 +26,7 @@ from tests.transformers.data import short_oscillators, small
 SERIES, LABELS = short_oscillators(), np.arange(12) % 2
 HOURS = pd.MultiIndex.from_product([range(3), pd.date_range("2024", periods=20, freq="h")])
 FRAME = pd.DataFrame({"u": np.sin(np.arange(60.0))}, index=HOURS)
-GOES_ON = r"interrupted in epoch 1; the best weights .* goes on with these .* second Ctrl-C stops"
+GOES_ON = r"interrupted in epoch 1; the best weights .*: the fit goes on, until a second Ctrl-C"
 
 
 def trained(**parameters):
