@@ -402,7 +402,7 @@ class LengthSettings:
     """When series are outliers: much longer than all others.
 
     Then another unit of time or a wrong row is likely, and a memory that holds them could not
-    resolve the others. In 27 real collections no length is more than 1.09 times the next shorter
+    resolve the others. In 26 real collections no length is more than 1.09 times the next shorter
     one above the median.
     """
 
@@ -430,7 +430,7 @@ def longest_duration(panel: Panel) -> float:
     39.0
     """
     lengths = np.sort(panel.end - panel.start)
-    lengths = lengths[lengths > 0]  # a series of one row tells nothing
+    lengths = lengths[lengths > 0]  # a series of one row has none
     jumps = lengths[1:] > LENGTHS.times_next * lengths[:-1]
     jumps[: math.ceil((1 - LENGTHS.most) * len(lengths)) - 1] = False
     return float(np.append(lengths[:-1][jumps], lengths[-1:])[:1].sum()) or 1.0

@@ -153,7 +153,8 @@ class HiPPORNNTransformer(SiblingTransformer):
         history, however long.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`. Lower it if only the recent past matters. Not used by "legs".
+        longest series of `fit` that is no outlier. Lower it if only the recent past matters. Not
+        used by "legs".
     hidden_size : int or "auto", default="auto"
         Length of the state of the cell. "auto" takes 32 per channel, but no more than 256.
     %(training)s
