@@ -74,11 +74,11 @@ class FitReport:
     >>> panel = Panel.from_series([([0.0, 0.4, 2.0], [1.0, 2.0, 0.0]), ([0.0, 2.0], [0.0, 1.0])])
     >>> report = HiPPOTransformer(n_coefficients=4).fit(panel).fit_report_
     >>> report["window"].outcome
-    'window 2, covers 100% of the typical series'
+    'window 2, covers 100% of the series'
     >>> print(report)
     stage   decision                                     figures  series  seconds
     data    2 series, 1 channel, 5 observations                                              2
-    window  window 2, covers 100% of the typical series  observations_per_coefficient 0.625  2
+    window  window 2, covers 100% of the series  observations_per_coefficient 0.625  2
     """
 
     decisions: list[Decision]

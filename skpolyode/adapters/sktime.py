@@ -14,6 +14,7 @@ from skpolyode.panel.readers.long import refuse_repeated_rows
 from skpolyode.saving.objects import SafeFiles, register_estimator
 from skpolyode.transformers import HiPPOTransformer, PolyODETransformer
 from skpolyode.transformers.base import SeriesTransformer
+from skpolyode.transformers.input import unchanged_by_errors
 
 
 def _read_instances(X: pd.DataFrame) -> tuple[Panel, pd.Index]:
@@ -90,6 +91,23 @@ class SeriesFeatures(SafeFiles, BaseTransformer):
     def __init__(self, transformer: SeriesTransformer | None = None) -> None:
         self.transformer = transformer
         super().__init__()
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a clone of the transformer.
+
+        Parameters
+        ----------
+        X : series, panel or hierarchy in any of sktime's formats
+            The series.
+        y : None, default=None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_by_errors(self):
+            return super().fit(X, y)
 
     def inverse_transform(self, X: Any, y: Any = None, times: Any = None) -> Panel:
         """Turn features back into the series they remember.

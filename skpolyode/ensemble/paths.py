@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -193,8 +192,8 @@ def late_paths(
     earliest: np.ndarray | None = None,
 ) -> Late:
     """A `PathCalibration` that is learned at its first use; see `calibrate_paths`."""
-    rng = np.random.RandomState(random_state.randint(2**31 - 1))
-    return Late(partial(calibrate_paths, model, panel, rng, earliest))
+    seed = random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
+    return Late(lambda: calibrate_paths(model, panel, np.random.RandomState(seed), earliest))
 
 
 def calibrate_paths(

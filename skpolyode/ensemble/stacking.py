@@ -566,8 +566,8 @@ def stack_forecasts(state: FitState) -> None:
     model, parts = state.embedder, (state.trained, state.judging)
     judged = state.trained if state.judging is None else state.judging
     unit, n_series = model.units.time_scale, len(judged)
-    rng = np.random.RandomState(state.random_state.randint(2**31 - 1))
-    both = Late(lambda: learn_stacking(model, *parts, rng))
+    seed = state.random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
+    both = Late(lambda: learn_stacking(model, *parts, np.random.RandomState(seed)))
     stacking = Late(lambda: both.learned[0])
     errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
     paths = late_paths(model, judged, state.random_state)

@@ -45,7 +45,7 @@ from skpolyode.panel.units import CellLimits, quiet_about_doubts, warn_of_codes,
 from skpolyode.saving.objects import SafeFiles, register_estimator
 from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.input import as_fitted, check_sizes, credible
+from skpolyode.transformers.input import as_fitted, check_sizes, credible, unchanged_by_errors
 from skpolyode.transformers.neural import (
     NeuralTransformer,
     local_random_state,
@@ -232,7 +232,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         """
         check_countable(y)
         warn_of_exogenous(X, self.transformer)
-        return super().fit(y, X=X, fh=fh)
+        with unchanged_by_errors(self):
+            return super().fit(y, X=X, fh=fh)
 
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
         """Train the model on many series; `fit` then only sets the series to forecast.
@@ -255,19 +256,21 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         warn_of_exogenous(X, self.transformer)
         if not is_foreign(y):
             check_countable(y)
-            return super().pretrain(y, X=X, fh=fh)
+            with unchanged_by_errors(self):
+                return super().pretrain(y, X=X, fh=fh)
         if X is not None:
             raise TypeError(
                 "X goes with y in sktime's formats only: put it on the panel, with "
                 "Panel(..., inputs=...) or y.with_inputs(...)."
             )
         panel = as_panel(y, name="y")
-        if self.state == "new":
-            self._train(panel)
-        else:
-            self._retrain(panel, self.transformer_.max_epochs)
-        self._pretrained_attrs = list(FITTED)
-        self._state = "pretrained"
+        with unchanged_by_errors(self):
+            if self.state == "new":
+                self._train(panel)
+            else:
+                self._retrain(panel, self.transformer_.max_epochs)
+            self._pretrained_attrs = list(FITTED)
+            self._state = "pretrained"
         return self
 
     def forecast(

@@ -23,7 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from skpolyode.memory import Memory
-from skpolyode.panel.query import read_memory
+from skpolyode.panel import Panel
+from skpolyode.panel.query import choose_window
 from skpolyode.panel.select import last_seen_rows
 from skpolyode.saving.codec import saved
 
@@ -272,10 +273,9 @@ class Sizes(NamedTuple):
 
     n_channels: int
     n_static: int  # features of static covariates
-    duration: float  # of the longest series, in the model's unit of time
-    unit: float = 1.0  # of the model's time, in the units of `times`
-    time_unit: str | None = None  # of datetimes; None for plain numbers
     inputs: InputSizes = InputSizes()
+    unit: float = 1.0  # of the model's time, in the units of `times`
+    panel: Panel | None = None  # training series; None: for a model of the same sizes only
 
     def of_state(self, hidden_size: int | str) -> int:
         """Length of a state; "auto" is that of PolyODE's coefficients, up to 256 if it can be."""
@@ -283,12 +283,9 @@ class Sizes(NamedTuple):
             return int(hidden_size)
         return min(32 * self.n_channels, max(256, 2 * self.n_channels))
 
-    def window(self, window: Any) -> float:
-        """Length of a window in the model's unit of time; "auto" is that of the longest series."""
-        longest = self.duration or 1.0
-        if isinstance(window, str) and window == "auto":
-            return longest
-        return read_memory("window", window, self.time_unit, longest * self.unit) / self.unit
+    def window(self, window: Any, whole: bool = False) -> float:
+        """Length of a window in the model's unit of time, as `choose_window` has it."""
+        return 1.0 if self.panel is None else choose_window(window, self.panel, whole) / self.unit
 
 
 class Prediction(NamedTuple):

@@ -23,6 +23,7 @@ from skpolyode.errors import plain_repr
 from skpolyode.panel import Panel
 from skpolyode.panel.readers.long import error_columns, refuse_many, value_columns
 from skpolyode.saving.objects import replace_file
+from skpolyode.transformers.stages import bar_settings
 
 ROWS_PER_CHUNK = 500_000  # read, and held, at once
 
@@ -390,7 +391,7 @@ def embed_dataset(
         n_jobs, return_as="generator", batch_size=1, pre_dispatch="n_jobs + 1"
     )
     n_series, total = 0, dataset.count_rows() if verbose else None
-    with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
+    with tqdm(total=total, unit="row", unit_scale=True, **bar_settings(verbose)) as bar:
         for rows, series in parallel(calls):
             bar.update(rows)
             n_series += series
@@ -499,7 +500,7 @@ def sample_dataset(
     n_rows = int(check_scalar(n_rows, "n_rows", Integral, min_val=1))
     dataset, reading = open_source(source, id, time, channels, static, options)
     total = 2 * dataset.count_rows()  # ids are read before
-    with tqdm(total=total, disable=not verbose, unit="row", unit_scale=True) as bar:
+    with tqdm(total=total, unit="row", unit_scale=True, **bar_settings(verbose)) as bar:
         lengths = np.concatenate([counts for _, counts in _chunks(dataset, [id], id, bar)])
         order = check_random_state(random_state).permutation(len(lengths))
         n_drawn = 1 + np.searchsorted(np.cumsum(lengths[order]), n_rows)

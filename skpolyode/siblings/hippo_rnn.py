@@ -153,7 +153,8 @@ class HiPPORNNTransformer(SiblingTransformer):
         history, however long.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`. Lower it if only the recent past matters. Not used by "legs".
+        longest series of `fit` that is no outlier. Lower it if only the recent past matters. Not
+        used by "legs".
     hidden_size : int or "auto", default="auto"
         Length of the state of the cell. "auto" takes 32 per channel, but no more than 256.
     %(training)s
@@ -222,6 +223,6 @@ class HiPPORNNTransformer(SiblingTransformer):
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
         measure = MEMORIES[self.measure]
-        window = sizes.window("auto" if measure.whole_history else self.window)
+        window = sizes.window(self.window, measure.whole_history)
         n_signals = max(1, sizes.of_state("auto") // self.n_coefficients)
         return {"memory": measure(self.n_coefficients, window), "n_signals": n_signals}

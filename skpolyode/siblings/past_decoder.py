@@ -193,7 +193,7 @@ class PastDecoder(SeriesTransformer):
         Coefficients per channel. Raise it if the window holds more than about ten oscillations.
     window : float, timedelta, str or "auto", default="auto"
         Length of the past that is decoded, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`.
+        longest series of `fit` that is no outlier.
     hidden_size : int, default=128
         Width of the decoder's hidden layer.
     max_epochs : int, default=60

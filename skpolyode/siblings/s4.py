@@ -565,7 +565,7 @@ class S4Transformer(SiblingTransformer):
         name.
     window : float, timedelta, str or "auto", default="auto"
         Length of the past in that memory, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`.
+        longest series of `fit` that is no outlier.
     hidden_size : int or "auto", default="auto"
         Number of features of each layer, and of the embedding. "auto" takes 32 per channel, as many
         as `PolyODETransformer` has coefficients, but no more than 256.

@@ -600,7 +600,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         """Units, window and memory of an embedder that needs no training."""
         memory = MEMORIES[measure]
         # A measure of the whole history has no window; the longest history is the unit of time.
-        window = choose_window("auto" if memory.whole_history else self.window, panel)
+        window = choose_window(self.window, panel, memory.whole_history)
         self._describe_window(panel, window)
         units = Units.of(panel, window, self.limits_)
         return MemoryReadout(memory(self.n_coefficients, 1.0), window, units)
@@ -609,7 +609,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         """Set and report the share of the series that a window covers, and its resolution."""
         self.coverage_, n_rows = covered(panel, window)
         self.observations_per_coefficient_ = n_rows / self.n_coefficients
-        outcome = f"window {window:.3g}, covers {self.coverage_:.0%} of the typical series"
+        outcome = f"window {window:.3g}, covers {self.coverage_:.0%} of the series"
         figures = {"observations_per_coefficient": float(self.observations_per_coefficient_)}
         self.fit_report_.add("window", outcome, panel.n_series, **figures)
 

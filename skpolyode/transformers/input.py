@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,9 +36,12 @@ from skpolyode.threads import learning
 plain_sklearn = partial(config_context, transform_output="default", enable_metadata_routing=False)
 """Context in which parts of scikit-learn pass arrays and weights on, whatever users have set."""
 
-_OTHER_UNIT, _ENOUGH_GAPS = 20, 10  # times the gap of `fit` (a day is 24 hours), of so many gaps
+_OTHER_UNIT = 20  # times the gap of `fit` (a day is 24 hours)
+_ENOUGH = 10  # gaps for a typical one, or cells for a channel that never changes
 # Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.
 _FREE_COEFFICIENTS = 256  # allowed for series of any length
+# Messages of trainings that the user has stopped; those of the outermost fit.
+_stopped: ContextVar[list[str] | None] = ContextVar("stopped", default=None)
 
 
 def fit_series(
@@ -57,7 +61,7 @@ def fit_series(
     value per series. `settings` are passed to `learn`; `limits` are those of `read_panel`.
     """
     _check_parameters(estimator)
-    with unchanged_by_errors(estimator), naming_owner(estimator), learning():
+    with unchanged_by_errors(estimator) as stopped, naming_owner(estimator), learning():
         continues = continues_fit(estimator)
         panel = read_panel(estimator, X, reset=not continues, limits=limits)
         if continues:
@@ -74,10 +78,9 @@ def fit_series(
         figures = {"left_out": n} if (n := panel.n_series - known.n_series) else {}
         estimator.fit_report_ = FitReport([])
         estimator.fit_report_.add("data", outcome, known.n_series, **figures)
-        interruption = learn(known, **given, **(settings or {}))
-    _warn_of_unused(estimator, panel)
-    if interruption:  # the caller, perhaps a search, has to stop as well
-        raise KeyboardInterrupt(interruption)
+        if interruption := learn(known, **given, **(settings or {})):
+            stopped.append(interruption)
+        _warn_of_unused(estimator, panel)
     return estimator
 
 
@@ -211,7 +214,7 @@ def _warn_of_unit(panel: Panel, typical: float, name: str) -> None:
     """Warn of times without a unit whose gaps are far from the typical one of `fit`."""
     gap = typical_gap(panel)
     is_near = 1 / _OTHER_UNIT < gap / typical < _OTHER_UNIT
-    if not is_near and panel.n_observations - panel.n_series >= _ENOUGH_GAPS:
+    if not is_near and panel.n_observations - panel.n_series >= _ENOUGH:
         warnings.warn(
             f"the typical gap between rows of {name} is {gap:.3g}, that of `fit` was "
             f"{typical:.3g}: give times in the unit of `fit`, or datetimes, which have one.",
@@ -286,16 +289,29 @@ def _validated_table(estimator: BaseEstimator, X: Any, reset: bool, name: str) -
 
 
 @contextmanager
-def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[None]:
-    """Restore an estimator if its fit raises an error, or is interrupted."""
-    before = dict(vars(estimator))
+def unchanged_by_errors(estimator: BaseEstimator) -> Iterator[list[str]]:
+    """Restore an estimator if its fit raises an error, or is interrupted.
+
+    After Ctrl-C a training keeps its best weights, and the fits around it go on. The outermost one
+    raises KeyboardInterrupt at its end: its caller, perhaps a search, has to stop as well. What is
+    yielded takes the messages of trainings that the user has stopped.
+    """
+    before, outer = dict(vars(estimator)), _stopped.get()
+    stopped = [] if outer is None else outer
+    token, n_before = _stopped.set(stopped), len(stopped)
     try:
         with plain_sklearn():
-            yield
+            yield stopped
     except BaseException:  # Ctrl-C as well: an incomplete fit is useless
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+    finally:
+        _stopped.reset(token)
+    if stopped and outer is None:
+        raise KeyboardInterrupt(stopped[0])
+    if stopped[n_before:]:
+        warnings.warn(f"{stopped[0]}: the fit goes on, until a second Ctrl-C.", stacklevel=1)
 
 
 def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
@@ -305,13 +321,17 @@ def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
     errors = panel.errors is not None and not estimator.uses_errors
     inputs = [] if panel.inputs is None or estimator.uses_inputs else list(panel.inputs.names)
     static = [] if panel.static is None or estimator.uses_static else list(panel.static)
-    is_constant = (
-        hasattr(estimator, "max_epochs")
-        and not (np.fmax.reduce(panel.values) > np.fmin.reduce(panel.values)).any()
-    )
+    low, high = np.fmin.reduce(panel.values), np.fmax.reduce(panel.values)
+    changes, learns = (high > low).any(), hasattr(estimator, "max_epochs")
+    is_steady = (high == low) & (np.sum(~np.isnan(panel.values), axis=0) >= _ENOUGH)
+    steady = np.array(estimator.channel_names_)[is_steady].tolist()
     messages = {
         f"no channel ever changes in fit: {name} has nothing to learn, and forecasts these "
-        "values. Fit on series whose values differ.": is_constant,
+        "values. Fit on series whose values differ.": learns and not changes,
+        f"the channels {steady} have one value throughout fit, and so have all their coefficients. "
+        "If they are events, the times between these tell more: add a channel with the time since "
+        "the last one, or SummaryStatsTransformer, whose features count observations and gaps. "
+        "Else leave them out.": steady and changes and estimator.has_coefficients,
         f"the channels {unseen} were never observed in fit: {name} ignores their later values and "
         "returns 0 for them; leave them out (Panel.select_channels), or fit on series that have "
         "them.": unseen,

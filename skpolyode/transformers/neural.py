@@ -601,16 +601,15 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         units = Units.of(panel, typical_gap(panel), self.limits_)
         read = encoders_of(panel, inputs=self.uses_inputs)
-        duration = float((panel.end - panel.start).max()) / units.time_scale
-        known = duration, units.time_scale, panel.time_unit, sizes_of(read["inputs"])
-        sizes = Sizes(panel.n_channels, n_features_of(read["static"]), *known)
+        known = n_features_of(read["static"]), sizes_of(read["inputs"]), units.time_scale, panel
+        sizes = Sizes(panel.n_channels, *known)
         return ModelEmbedder(self._new_model(sizes, generator).float(), units, **read)
 
     def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
         """Embedder that a warm start continues; a ValueError if parameters need another model."""
         n_static = n_features_of(embedder.static)
-        known = 1.0, self.time_scale_, self.time_unit_, sizes_of(embedder.inputs)
-        like = self._new_model(Sizes(self.n_channels_in_, n_static, *known), torch.Generator())
+        sizes = Sizes(self.n_channels_in_, n_static, sizes_of(embedder.inputs))
+        like = self._new_model(sizes, torch.Generator())
         shapes = [[tuple(p.shape) for p in model.parameters()] for model in (like, embedder.model)]
         if shapes[0] != shapes[1]:
             raise ValueError(

@@ -105,8 +105,9 @@ class PolyODETransformer(NeuralTransformer):
         its end; the longer the series, the coarser its memory.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past: in the units of `times` or, for datetimes, a duration such as
-        "36h". "auto" takes the length of the longest series of `fit`; a shorter series counts as
-        constant before its start. Lower it if only the recent past matters. Not used by "legs".
+        "36h". "auto" takes the length of the longest series of `fit`, but for at most a tenth that
+        are over eight times as long as any other; a shorter series counts as constant before its
+        start. Lower it if only the recent past matters. Not used by "legs".
     context : float, timedelta, str or "auto", default="auto"
         Length of the past that the dynamics see, in the units of `times`. A second memory holds it,
         with at most 32 coefficients per channel. With five channels or more it has about 128 in
@@ -151,7 +152,7 @@ class PolyODETransformer(NeuralTransformer):
     context_ : float
         Length of the past that the dynamics see, in the units of `times`.
     coverage_ : float
-        Share of the typical (median) series that the window covers.
+        Share of a series that the window covers, on average.
     observations_per_coefficient_ : float
         Number of observations of a typical series within the window per coefficient: the larger,
         the coarser the memory. Details that are much finer are not remembered.
@@ -525,8 +526,7 @@ class PolyODETransformer(NeuralTransformer):
 
     def _lengths(self, panel: Panel, size: int) -> tuple[float, float]:
         """Window and context, in the units of `times`; the latter has `size` coefficients."""
-        whole = MEMORIES[self.measure].whole_history
-        window = choose_window("auto" if whole else self.window, panel)
+        window = choose_window(self.window, panel, MEMORIES[self.measure].whole_history)
         return window, choose_context(self.context, window, panel, size)
 
     def _assemble(self, unit: float, **parts: Any) -> PolyODE:

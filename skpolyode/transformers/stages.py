@@ -131,7 +131,7 @@ def bar_settings(verbose: int | str) -> dict[str, Any]:
     """Arguments of tqdm that show a progress bar, or none.
 
     "auto" shows it in a terminal or a notebook after two seconds, but not in the workers of a
-    search or where the output goes to a file.
+    search or where the output goes to a file. Without `sys.stderr`, as in services, there is none.
 
     Examples
     --------
@@ -139,9 +139,10 @@ def bar_settings(verbose: int | str) -> dict[str, Any]:
     >>> bar_settings(1), bar_settings(0)
     ({'disable': False}, {'disable': True})
     """
-    if verbose != "auto":
-        return {"disable": not verbose}
-    is_watched = sys.stderr.isatty() or "ipykernel" in sys.modules
+    is_shut = sys.stderr is None or getattr(sys.stderr, "closed", False)
+    if is_shut or verbose != "auto":
+        return {"disable": is_shut or not verbose}
+    is_watched = getattr(sys.stderr, "isatty", bool)() or "ipykernel" in sys.modules
     is_worker = current_process().name != "MainProcess" or current_thread() is not main_thread()
     return {"disable": is_worker or not is_watched, "delay": _PATIENCE}
 

@@ -46,8 +46,9 @@ class HiPPOTransformer(SeriesTransformer):
         signals that move in steps, and where only earlier observations may determine the signal.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`; a shorter series counts as constant before its start. Lower it if
-        only the recent past matters. Not used by "legs".
+        longest series of `fit`, but for at most a tenth that are over eight times as long as any
+        other; a shorter series counts as constant before its start. Lower it if only the recent
+        past matters. Not used by "legs".
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class HiPPOTransformer(SeriesTransformer):
         Length of the remembered past, in the units of `times`; with "legs", the longest history
         of `fit`.
     coverage_ : float
-        Share of the typical (median) series of `fit` that the window covers.
+        Share of a series of `fit` that the window covers, on average.
     observations_per_coefficient_ : float
         Number of observations of a typical series within the window per coefficient: the larger,
         the coarser the memory.
@@ -153,15 +154,16 @@ class InterpolationTransformer(SeriesTransformer):
         oscillations of the signal; lower it for fewer features.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`; a shorter series counts as constant before its start. Lower it if
-        only the recent past matters.
+        longest series of `fit`, but for at most a tenth that are over eight times as long as any
+        other; a shorter series counts as constant before its start. Lower it if only the recent
+        past matters.
 
     Attributes
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`.
     coverage_ : float
-        Share of the typical (median) series of `fit` that the window covers.
+        Share of a series of `fit` that the window covers, on average.
     observations_per_coefficient_ : float
         Number of observations of a typical series within the window per coefficient: the larger,
         the coarser the memory.
@@ -255,15 +257,16 @@ class LegendreFitTransformer(SeriesTransformer):
         observations; lower it to pass closer to them.
     window : float, timedelta, str or "auto", default="auto"
         Length of the remembered past, in the units of `times`. "auto" takes the length of the
-        longest series of `fit`; a shorter series counts as constant before its start. Lower it if
-        only the recent past matters.
+        longest series of `fit`, but for at most a tenth that are over eight times as long as any
+        other; a shorter series counts as constant before its start. Lower it if only the recent
+        past matters.
 
     Attributes
     ----------
     window_ : float
         Length of the remembered past, in the units of `times`.
     coverage_ : float
-        Share of the typical (median) series of `fit` that the window covers.
+        Share of a series of `fit` that the window covers, on average.
     observations_per_coefficient_ : float
         Number of observations of a typical series within the window per coefficient: the larger,
         the coarser the memory.

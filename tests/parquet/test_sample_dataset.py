@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,9 +87,11 @@ def test_wrong_numbers_of_rows(table, tmp_path):
         sample_dataset(source, n_rows=0)
 
 
-def test_what_is_drawn_can_be_fitted(table, tmp_path, capfd):
+def test_what_is_drawn_can_be_fitted(table, tmp_path, capfd, monkeypatch):
     source = write(table, tmp_path / "series.parquet")
     panel = sample_dataset(source, n_rows=30, random_state=0, verbose=1)
     assert "row" in capfd.readouterr().err
+    monkeypatch.setattr(sys, "stderr", None)  # as in services
+    sample_dataset(source, n_rows=30, verbose=1)
     embedder = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), random_state=0)
     assert np.isfinite(embedder.set_params(max_epochs=1).fit(panel).transform(panel)).all()

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from skpolyode.transformers.stages import bar_settings
+from tests.transformers.data import short_oscillators, small
+
+
+class OnlyWrites:
+    """What applications put in the place of `sys.stderr`."""
+
+    def write(self, text):
+        return len(text)
+
+
+def shut():
+    stream = io.StringIO()
+    stream.close()
+    return stream
 
 
 @pytest.fixture
@@ -32,3 +47,14 @@ def test_no_bar_in_threads(terminal):
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True), (True, True), (2, True)])
 def test_a_number_decides(verbose, shown):
     assert bar_settings(verbose) == {"disable": not shown}
+
+
+@pytest.mark.usefixtures("no_stacking")
+@pytest.mark.parametrize("verbose", ["auto", 1])
+@pytest.mark.parametrize("stream", [None, OnlyWrites(), shut()], ids=["none", "writes", "shut"])
+def test_fits_where_there_is_no_terminal(stream, verbose, monkeypatch):
+    """In services, and under pythonw."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", stream)
+    small(max_epochs=1, verbose=verbose).fit(short_oscillators(4))
+    assert bar_settings(verbose)["disable"] == (verbose != 1 or not isinstance(stream, OnlyWrites))
