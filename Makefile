@@ -6,7 +6,8 @@
 # make fuzz         ten thousand bad inputs, fresh ones at each run: some twenty minutes
 # make docs         the documentation, in docs/_build/html, and a check of its pages
 # make docs-outputs what the code of README and guides prints and draws, written into the pages
-# make docs-tables  tables of the documentation, into docs/tables; QUICK=1: does every command work?
+# make docs-pictures pictures of the gallery, into the pages; run it with `make docs`
+# make docs-tables  tables of measurements, into the pages; QUICK=1: does every command work?
 # make peers        packages of others in .venv-peers (2 GB), for the tables of docs/benchmarks.md
 # make package      wheel and source archive in dist/, each installed and tried in an empty place
 # make release-check  `package` and `test-oldest`, what the archives hold, and their types
@@ -26,7 +27,7 @@ INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check --no-comp
 REQUIREMENTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest lint fuzz docs docs-outputs docs-tables peers package release-check clean
+.PHONY: help demo test test-slow test-oldest lint fuzz docs docs-outputs docs-pictures docs-tables peers package release-check clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -95,6 +96,9 @@ docs-outputs: $(VENV)/test.stamp
 	$(BIN)/python docs/diagrams.py
 	$(BIN)/python examples/glucose_under_meals.py --output demo_output
 	cp demo_output/glucose.png docs/_static/glucose_under_meals.png
+
+docs-pictures: docs
+	$(BIN)/python docs/pictures.py
 
 docs-tables: $(VENV)/test.stamp
 	PYTHONPATH=. $(BIN)/python docs/table_commands.py $(if $(QUICK),--quick) $(if $(DATA),--data $(DATA))

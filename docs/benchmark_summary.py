@@ -1,8 +1,8 @@
 """The first table and the picture of *Benchmarks*, from the tables that benchmarks wrote.
 
-PYTHONPATH=. python docs/benchmark_summary.py   writes tables/summary.md, _static/benchmarks.svg
+PYTHONPATH=. python docs/benchmark_summary.py   writes its table into the page, and _static/benchmarks.svg
 
-No figure is typed here: a `Task` names a cell of a table in ``docs/tables``.
+No figure is typed here: a `Task` names a cell of a table of a page.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
+import page_tables
 
 from benchmarks.lines import heading, line
 
-TABLES = Path(__file__).parent / "tables"
 PICTURE = Path(__file__).parent / "_static" / "benchmarks.svg"
 LEVEL = 0.05  # errors that differ by less are level
 COLOURS = {"better": "#1b7f4d", "level": "#777777", "worse": "#b3372f"}
@@ -37,7 +37,7 @@ class Task(NamedTuple):
 
     task: str
     data: str
-    table: str  # file, and the first title of the table in it
+    table: str  # its name, and the first title of the part that is meant
     row: str
     column: str
     measure: str = "squared error"
@@ -115,11 +115,11 @@ TASKS = (
 
 def cells_of(table: str, keys: int = 1) -> dict[tuple[str, str], str]:
     """Cells of a table by row and column."""
-    file, _, title = table.partition("/")
-    text = (TABLES / f"{file}.md").read_text("utf-8")
+    name, _, title = table.partition("/")
+    text = page_tables.read(name)
     found = re.search(rf"^\| {re.escape(title)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
     if found is None:
-        raise ValueError(f"docs/tables/{file}.md has no table that starts with {title!r}.")
+        raise ValueError(f"no page has a table {name!r} with a part that starts with {title!r}.")
     names, _, *rows = (
         [cell.strip(" *`") for cell in text.strip("|").split("|")] for text in found[0].split("\n")
     )
@@ -187,11 +187,11 @@ def draw(results: list[Result]) -> None:
 
 
 def summary() -> str:
-    """Text of docs/tables/summary.md."""
+    """Text of the table."""
     first = "`PYTHONPATH=. python docs/benchmark_summary.py` from the tables below:"
     return "\n".join([first, "", *table([result(task) for task in TASKS])]) + "\n"
 
 
 if __name__ == "__main__":
-    (TABLES / "summary.md").write_text(summary(), "utf-8")
+    page_tables.write("summary", summary())
     draw([result(task) for task in TASKS])

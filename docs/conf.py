@@ -6,6 +6,7 @@ import importlib
 import inspect
 import operator
 import pkgutil
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ extensions = [
 exclude_patterns = [
     "_build",
     "_templates",
-    "tables",
     "**/sg_execution_times.rst",
     "sg_execution_times.rst",
 ]
@@ -72,11 +72,13 @@ html_sidebars = {"index": [], "changelog": []}
 
 # Scripts of examples/ are run, and shown with what they print and draw. The others take minutes,
 # or are shown by the README.
+_NOT_RUN = "glucose_under_meals|japanese_vowels|quick_start"
+SCRIPT = re.compile(rf"\]\((?:\.\./)?examples/(?!{_NOT_RUN})(\w+)\.py\)")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"(glucose_under_meals|japanese_vowels|quick_start)\.py$",
+    "ignore_pattern": rf"({_NOT_RUN})\.py$",
     "within_subsection_order": "ExampleTitleSortKey",
     "reference_url": {"skpolyode": None},
     "remove_config_comments": True,
@@ -269,6 +271,18 @@ def anchors(tree: nodes.document) -> set[str]:
     return {name for sign in tree.findall(addnodes.desc_signature) for name in sign["ids"]}
 
 
+def read_page(app: Sphinx, name: str, source: list[str]) -> None:
+    """Turn plain pages into those of the site: README comes first, scripts are in the gallery."""
+    if name == "changelog":
+        source[0] = (HERE.parent / "CHANGELOG.md").read_text("utf-8")
+    if name == "index":
+        readme = (HERE.parent / "README.md").read_text("utf-8")
+        outside = re.sub(r"\]\((?!docs/|https:|examples/)", "](../", readme)
+        source[0] = source[0].replace("```{toc", outside.replace("](docs/", "](") + "\n```{toc")
+    text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
+    source[0] = SCRIPT.sub(r"](gallery/\1)", text.replace("](../examples)", "](gallery/index)"))
+
+
 def skip_foreign_member(
     app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
@@ -280,6 +294,7 @@ def skip_foreign_member(
 
 def setup(app: Sphinx) -> None:
     write_pages()
+    app.connect("source-read", read_page)
     app.connect("autodoc-skip-member", skip_foreign_member)
     app.connect("doctree-read", link_names)
     app.config.autosummary_context = {"own": own_members_of_all()}

@@ -1,7 +1,7 @@
 """What opens *The paper's tables*, and its tables as they are printed, from tables of benchmarks.
 
-PYTHONPATH=. python docs/paper_summary.py   writes the files of `WRITTEN` into tables/
-and those of `PICTURES` into _static/
+PYTHONPATH=. python docs/paper_summary.py   writes the tables of `WRITTEN` into
+the page, and `PICTURES` into _static/
 
 No figure is typed here but those that the paper prints.
 """
@@ -14,7 +14,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from benchmark_summary import LEVEL, TABLES, cells_of, first_number
+import page_tables
+from benchmark_summary import LEVEL, cells_of, first_number
 from matplotlib.figure import Figure
 
 from benchmarks.lines import heading, line
@@ -25,6 +26,7 @@ from benchmarks.paper.tables import COLUMNS, Number, Summary, folded, published
 
 STATIC = Path(__file__).parent / "_static"
 PAPER_EPOCHS = 250
+FOLDED = re.compile(r"^<details><summary>(.*)</summary>\n\n((?:\|.*\n)+)", re.MULTILINE)
 SETTINGS = [Setting(name, rates[0], "paper-code") for name, rates in RATES.items()]
 INDEPENDENT = [setting._replace(protocol="independent") for setting in SETTINGS]
 OBSERVED = "reverse_observed_mse"
@@ -43,11 +45,10 @@ NAMES = {
 }
 
 
-def dropdowns(file: str) -> dict[str, dict[tuple[str, str], str]]:
+def folded_tables(name: str) -> dict[str, dict[tuple[str, str], str]]:
     """Cells, by row and column, of the tables that open at a click, by their titles."""
     found = {}
-    text = (TABLES / f"{file}.md").read_text("utf-8")
-    for title, table in re.findall(r"^:::{dropdown} (.*)\n\n((?:\|.*\n)+)", text, re.M):
+    for title, table in FOLDED.findall(page_tables.read(name)):
         names, _, *rows = (
             [cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()
         )
@@ -59,10 +60,10 @@ def dropdowns(file: str) -> dict[str, dict[tuple[str, str], str]]:
 
 @cache
 def summary() -> Summary:
-    """All numbers of tables/paper.md: mean and deviation by setting, row and metric."""
+    """All numbers of the table "paper": mean and deviation by setting, row and metric."""
     metrics = {column.title: column.metric for column in COLUMNS}
     found = {}
-    for title, cells in dropdowns("paper").items():
+    for title, cells in folded_tables("paper").items():
         if ", rate " not in title:  # trained models, all settings
             continue
         dataset, rate, protocol = re.split(r", (?:rate )?", title)
@@ -144,7 +145,7 @@ def ahead() -> tuple[str, str]:
     """PolyODE's forecasts beside the better one of two neural ODEs, and where they are better."""
     texts, better = [], []
     for setting in SETTINGS:
-        cells = dropdowns("paper_through_time")[
+        cells = folded_tables("paper_through_time")[
             f"Forecasts from time 5: {setting.dataset}, {setting.rate}"
         ]
         column = {row: cell for (row, name), cell in cells.items() if name == "up to 5"}
@@ -244,14 +245,14 @@ WRITTEN = {"paper_claims": claims, "paper_printed": as_printed, "paper_mimic": t
 
 
 def text(name: str) -> str:
-    """Content of a file of tables."""
+    """A table of `WRITTEN`."""
     first = "`PYTHONPATH=. python docs/paper_summary.py` from the tables below:"
     return "\n".join([first, "", *WRITTEN[name](), ""])
 
 
 if __name__ == "__main__":
     for name in WRITTEN:
-        (TABLES / f"{name}.md").write_text(text(name), "utf-8")
+        page_tables.write(name, text(name))
     plt.rcParams["svg.hashsalt"] = "skpolyode"  # the same picture, the same file
     for name, draw in PICTURES.items():
         draw().savefig(STATIC / f"{name}.svg", metadata={"Date": None})

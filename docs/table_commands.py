@@ -1,12 +1,12 @@
 """Commands whose tables the documentation shows.
 
     PYTHONPATH=. python docs/table_commands.py --quick   small runs: does every command work?
-    PYTHONPATH=. python docs/table_commands.py   the tables, into docs/tables or --output
+    PYTHONPATH=. python docs/table_commands.py   the tables, into the pages or --output
     PYTHONPATH=. python docs/table_commands.py --only noise path   some of them
 
-With ``--quick`` nothing is written. Otherwise what a command printed goes into the file of
-``docs/tables`` that pages include, below a line with the command, the commit and the date. Where
-there is no such file it goes into the folder ``--output``, to be looked at. Commands that need real
+With ``--quick`` nothing is written. Otherwise what a command printed goes between the markers of a
+page, below a line with the command, the commit and the date. Where no page has them it goes into
+the folder ``--output``, to be looked at. Commands that need real
 data sets are left out unless ``--data`` names their folder.
 """
 
@@ -22,8 +22,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import page_tables
+
 ROOT = Path(__file__).resolve().parents[1]
-SHOWN = ROOT / "docs" / "tables"  # what pages include
 FOLDERS = {"--data", "--out", "--output", "--repositories"}  # whose folders are anybody's
 
 
@@ -225,9 +226,12 @@ def main() -> int:
             failed.append(name)
             print(done.stderr[-2000:], file=sys.stderr, flush=True)
         elif not options.quick:
-            folder = SHOWN if (SHOWN / f"{name}.md").is_file() else options.output
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.md").write_text(header(command) + done.stdout, "utf-8")
+            text = header(command) + done.stdout
+            if page_tables.read(name):
+                page_tables.write(name, text)
+            else:
+                options.output.mkdir(parents=True, exist_ok=True)
+                (options.output / f"{name}.md").write_text(text, "utf-8")
     return int(bool(failed))
 
 

@@ -1,19 +1,19 @@
 """What each transformer can do, from its class.
 
-PYTHONPATH=. python docs/transformer_matrix.py   writes docs/tables/transformers.md
+PYTHONPATH=. python docs/transformer_matrix.py   writes the table into its page
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
+
+import page_tables
 
 from benchmarks.lines import heading, line
 from skpolyode import siblings, transformers
 from skpolyode.transformers.base import SeriesTransformer
 
-FILE = Path(__file__).parent / "tables" / "transformers.md"
 ABILITIES: dict[str, Callable[[type], bool]] = {
     "reconstruct": lambda cls: cls.has_coefficients,
     "interpolate": lambda cls: cls.has_path,
@@ -42,4 +42,4 @@ def matrix() -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(matrix(), "utf-8")
+    page_tables.write("transformers", matrix())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 
 import skpolyode
 from benchmarks.paper import hyperparameters
@@ -23,13 +24,14 @@ EPOCHS = re.compile(r"max_epochs=\d+")
 TEXTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 PAGES = [page for page in TEXTS if BLOCK.search(page.read_text("utf-8"))]
 LONG = {"answers.md", "big_data.md", "classification.md", "forecasting.md", "getting_started.md"}
-LONG |= {"imputation.md", "index.md"}
+LONG |= {"imputation.md"}
 RUNS = [pytest.param(page, "all", marks=pytest.mark.slow, id=f"{page.name}-all") for page in PAGES]
 RUNS += [pytest.param(page, "one", id=page.name) for page in PAGES if page.name not in LONG]
 # Tools of the pages: what code prints, and the commands of tables.
 sys.path.insert(0, str(ROOT / "docs"))
 names = ("outputs", "table_commands", "diagrams", "benchmark_summary", "transformer_matrix")
 outputs, tables, diagrams, summary, matrix = map(importlib.import_module, names)
+page_tables = importlib.import_module("page_tables")
 paper = importlib.import_module("paper_summary")
 sys.path.pop(0)
 
@@ -98,7 +100,7 @@ def test_pictures_that_a_page_shows_are_kept(tmp_path: Path) -> None:
     (static := tmp_path / "static").mkdir()
     for name in ("shown.png", "other.png"):
         (tmp_path / name).write_bytes(name.encode())
-    outputs.keep_pictures("```{figure} _static/shown.png\n```\n", tmp_path, static)
+    outputs.keep_pictures("![x](_static/shown.png)\n", tmp_path, static)
     assert [path.read_bytes() for path in static.iterdir()] == [b"shown.png"]
 
 
@@ -111,16 +113,12 @@ NO_PICTURE = {"paper", "changelog", "troubleshooting", "glossary"}
 
 
 def test_every_guide_opens_with_its_picture() -> None:
-    pages = re.findall(r"^\w+$", (ROOT / "docs" / "guide.md").read_text("utf-8"), re.MULTILINE)
+    guide = (ROOT / "docs" / "guide.rst").read_text("utf-8")
+    pages = re.findall(r"^   (\w+)$", guide, re.MULTILINE)
     guides = [page for page in pages if page not in NO_PICTURE]
     openings = {page: opening_of(ROOT / "docs" / f"{page}.md") for page in guides}
     assert len(guides) > 20
-    assert [page for page, text in openings.items() if "```{figure}" not in text] == []
-    shown = re.findall(r"{figure} (\S+)", "\n".join(openings.values()))
-    own = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    for picture in shown:
-        name = re.sub(r"gallery/images/sphx_glr_(\w+)_\d+.png", r"\1", picture)
-        assert name in own or (ROOT / "docs" / picture).is_file(), picture
+    assert [page for page, text in openings.items() if "](_static/" not in text] == []
 
 
 def opening_of(page: Path) -> str:
@@ -132,7 +130,7 @@ COMMAND = re.compile(r"python -m benchmarks\.([a-z_]+(?:\.[a-z_]+)?)")
 
 
 def test_every_command_of_a_page_is_one_of_the_tables() -> None:
-    text = "\n".join(page.read_text("utf-8") for page in (*TEXTS, *FILES))
+    text = "\n".join(page.read_text("utf-8") for page in TEXTS)
     shown = set(COMMAND.findall(text))
     known = {table.script for table in tables.TABLES.values()}
     assert shown - OWN_CHECKS <= known
@@ -160,23 +158,36 @@ def test_a_table_goes_into_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert tables.header(["/bin/python3", "-m", "x", "--data", "/home/me"]).startswith(
         "`python -m x --data FOLDER` at "
     )
-    shown, other = tmp_path / "shown", tmp_path / "other"
-    shown.mkdir()
-    monkeypatch.setattr(tables, "SHOWN", shown)
+    (shown := tmp_path / "shown").mkdir()
+    other = tmp_path / "other"
+    monkeypatch.setattr(page_tables, "PAGES", shown)
     command = ["table_commands.py", "--only", "structure", "--output", str(other)]
     monkeypatch.setattr("sys.argv", command)
     monkeypatch.setitem(tables.TABLES, "structure", tables.Table("structure", OF_A_PART))
     tables.main()
     text = (other / "structure.md").read_text("utf-8")  # no page shows it
     assert text.startswith(f"`python -m benchmarks.structure {OF_A_PART}` at ")
-    (shown / "structure.md").write_text("old", "utf-8")
+    page = "a\n\n<!-- table: structure -->\nold\n\n<!-- end of table -->\n\nb\n"
+    (shown / "page.md").write_text(page, "utf-8")
     (other / "structure.md").unlink()
     tables.main()
-    assert (shown / "structure.md").read_text("utf-8").partition("\n")[2]
+    assert page_tables.read("structure").startswith(f"`python -m benchmarks.structure {OF_A_PART}`")
+    assert page_tables.without_tables((shown / "page.md").read_text("utf-8")) == "a\n\n\n\nb\n"
     assert not (other / "structure.md").exists()
 
 
-FILES = sorted((ROOT / "docs" / "tables").glob("*.md"))
+def test_parts_of_a_table_go_to_their_places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(page_tables, "PAGES", tmp_path)
+    block = "<!-- table: {} -->\n{}\n\n<!-- end of table -->"
+    names = ("a", "a, late", "ab")
+    (tmp_path / "page.md").write_text("\n\n".join(block.format(x, "x") for x in names), "utf-8")
+    page_tables.write("a", r"| \1 |" + "\n\n<!-- late -->\n| x2 |\n")
+    assert page_tables.blocks() == {"a": "| \\1 |\n", "a, late": "| x2 |\n", "ab": "x\n"}
+    assert page_tables.read("a") == "| \\1 |\n\n| x2 |\n"
+
+
 FROM_FILES = {
     "summary",
     "transformers",
@@ -184,29 +195,29 @@ FROM_FILES = {
     "paper_printed",
     "paper_mimic",
 }  # by scripts of docs/, without a commit
-INCLUDED = re.compile(r"^```{include} tables/(\w+)\.md$", re.MULTILINE)
 HEADER = re.compile(r"`python -m benchmarks\.[^`]+` .*\b[0-9a-f]{7,8}\b.*, 20\d\d-\d\d-\d\d:\n\n")
 DECIMAL = re.compile(r"(?<![\w.])\d*\.\d")
+NOT_CODE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 NOT_PROSE = re.compile(r"^```.*?^```$|`[^`]*`|\$[^$]*\$", re.DOTALL | re.MULTILINE)
 
 
-def test_pages_include_every_table_file() -> None:
-    included = INCLUDED.findall("\n".join(page.read_text("utf-8") for page in TEXTS))
-    assert {path.stem for path in FILES} == set(included)
-    files = {path.stem: path.read_text("utf-8") for path in FILES}
-    assert [
-        name for name in files if name not in FROM_FILES and not HEADER.match(files[name])
-    ] == []
-    for name in set(files) & set(tables.TABLES):
+def test_tables_of_pages_say_where_they_come_from() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in TEXTS)
+    titles = re.findall("^<!-- table: (.*) -->$", text, re.MULTILINE)
+    assert sorted(titles) == sorted(page_tables.blocks())  # a figure stands on one page
+    names = {title for title in titles if ", " not in title}
+    assert len(names) > 40
+    for name in names - FROM_FILES:
+        assert HEADER.match(page_tables.read(name)), name
+    for name in names & set(tables.TABLES):
         command = tables.TABLES[name].command(quick=False, data=Path(), folder="x")
-        assert files[name].startswith(tables.header(command).partition(" at ")[0]), name
-    for name in included:  # a figure stands on one page; two parts of a file may
-        assert included.count(name) == 1 + ("<!--" in files[name]), name
+        start = tables.header(command).partition(" at ")[0]
+        assert page_tables.read(name).startswith(start), name
 
 
 def typed_figures(text: str) -> list[str]:
-    """Lines of a page with a decimal number in prose or in a table that is not from a file."""
-    prose = NOT_PROSE.sub("", text).splitlines()
+    """Lines of a page with a decimal number in prose or in a table that no command writes."""
+    prose = NOT_PROSE.sub("", page_tables.without_tables(text)).splitlines()
     return [line for line in prose if DECIMAL.search(line)]
 
 
@@ -221,13 +232,14 @@ def test_figures_of_benchmarks_are_from_files() -> None:
 REREAD = "benchmarks classification ensemble internals intervals paper theory which_embedding"
 REREAD += " getting_started forecasting imputation data_formats crossings streaming inputs answers"
 REREAD += " troubleshooting glossary displays coming_from saving"
-REREAD += " reproducibility big_data datasets siblings extending extending_models index guide"
+REREAD += " reproducibility big_data datasets siblings extending extending_models"
 STUMBLES = re.compile(r"\b(errs?|told|untold|tells? of|losses first|leans? on)\b|(?<![\w.)/])\.\d")
 
 
 @pytest.mark.parametrize("name", REREAD.split())
 def test_words_of_no_dialect(name: str) -> None:
-    text = NOT_PROSE.sub("", (ROOT / "docs" / f"{name}.md").read_text("utf-8"))
+    text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    text = NOT_PROSE.sub("", page_tables.without_tables(text))
     assert [line for line in text.splitlines() if STUMBLES.search(line)] == []
 
 
@@ -240,18 +252,18 @@ def test_typed_figures_are_noticed() -> None:
 
 
 def test_tables_from_other_files_are_those_of_their_scripts() -> None:
-    written = {path.stem: path.read_text("utf-8") for path in FILES}
+    written = page_tables.blocks()
     assert written["summary"] == summary.summary()
     assert written["transformers"] == matrix.matrix()
     for name in paper.WRITTEN:
-        assert written[name] == paper.text(name)
+        assert written[name].strip() == paper.text(name).strip()
     assert written["paper_hyperparameters"].endswith("\n".join(["", *hyperparameters.table(), ""]))
 
 
 def test_numbers_of_the_papers_settings_are_read() -> None:
     setting = paper.SETTINGS[0]
-    table = (ROOT / "docs/tables/paper.md").read_text("utf-8").partition("Synthetic, rate 0.7")[2]
-    (own,) = re.findall(r"^\| PolyODE \| (.*) \|$", table.partition("\n:::")[0], re.M)
+    table = page_tables.read("paper").partition("Synthetic, rate 0.7")[2]
+    (own,) = re.findall(r"^\| PolyODE \| (.*) \|$", table.partition("\n</details>")[0], re.M)
     found = [
         paper.summary()[setting, "PolyODE", own.metric].text(own.decimals) for own in paper.COLUMNS
     ]
@@ -273,15 +285,16 @@ def test_a_task_is_compared_with_the_best_of_the_others(
 ) -> None:
     text = "`x`:\n\n| set | k | PolyODE | lines | mean | CPU s |\n|-|-|-|-|-|-|\n"
     text += "| a | 1 | **0.5** | 0.25 (0.2 to 0.3) | 1 000 | 7 |\n"
-    (tmp_path / "toy.md").write_text(text, "utf-8")
-    monkeypatch.setattr(summary, "TABLES", tmp_path)
+    page = f"<!-- table: toy -->\n{text}\n<!-- end of table -->\n"
+    (tmp_path / "page.md").write_text(page, "utf-8")
+    monkeypatch.setattr(page_tables, "PAGES", tmp_path)
     task = summary.Task("t", "d", "toy/set", "a, 1", "PolyODE", across=True, keys=2)
     found = summary.result(task)
     assert found[:3] == ("0.5", "0.25", "lines")
     assert (found.ratio, found.verdict) == (2, "worse")
     found = summary.result(task._replace(is_score=True))
     assert (found.name, found.verdict) == ("mean", "worse")
-    with pytest.raises(ValueError, match="has no table that starts with 'no'"):
+    with pytest.raises(ValueError, match="no page has a table 'toy' with a part that starts with 'no'"):
         summary.cells_of("toy/no")
 
 
@@ -291,7 +304,52 @@ WORDS = {"README.md": 2000, "benchmarks.md": 2000, "theory.md": 3000}
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_guides_are_short(page: Path) -> None:
-    assert len(page.read_text("utf-8").split()) <= WORDS.get(page.name, 1500)
+    text = page_tables.without_tables(page.read_text("utf-8"))
+    assert len(text.split()) <= WORDS.get(page.name, 1500)
+
+
+SITE_ONLY = {"index.md"}  # what Sphinx needs, and no reader of the repository
+DIRECTIVE = re.compile(r"^(:::|```\{)|\{[a-z]+\}`|\(gallery/|^\([a-z-]+\)=$", re.MULTILINE)
+PICTURES = 1_500_000  # bytes, of all pictures of the pages
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_pages_can_be_read_in_the_repository(page: Path) -> None:
+    """A plain renderer shows every table, picture and link, and no text of a directive."""
+    if page.name in SITE_ONLY:
+        return
+    text = page.read_text("utf-8")
+    assert DIRECTIVE.findall(text) == []
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    inside = [own for token in tokens for own in token.children or ()]
+    rows = sum(token.type == "tr_open" for token in tokens)
+    lines = [line for line in NOT_CODE.sub("", text).splitlines() if line.startswith("|")]
+    assert rows == len([line for line in lines if not re.fullmatch(r"[|: -]*-[|: -]*", line)])
+    shown = [token.attrs["src"] for token in inside if token.type == "image"]
+    assert len(shown) == text.count("![")
+    links = [token.attrs["href"] for token in inside if token.type == "link_open"]
+    for target in [*shown, *links]:
+        path, _, anchor = str(target).partition("#")
+        if path.startswith("https:"):
+            continue
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+def anchors(page: Path) -> set[str]:
+    """Places of a page that links lead to: its headings, as web views of repositories name them."""
+    headings = re.findall(r"^#+ (.*)$", NOT_CODE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+def test_pictures_of_pages_are_small() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in TEXTS)
+    static = {*(ROOT / "docs" / "_static").iterdir()}
+    assert {path.name for path in static - {ROOT / "docs/_static/pages.css"}} == {
+        *re.findall(r"_static/(\w+\.\w+)\)", text)
+    }
+    assert sum(path.stat().st_size for path in static) < PICTURES
 
 
 DEEP = {"extending.md", "extending_models.md"}  # recipes for those who add to the package

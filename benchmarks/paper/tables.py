@@ -45,7 +45,7 @@ class Number(NamedTuple):
 
 def folded(title: str, table: Sequence[str]) -> list[str]:
     """A table that opens at a click on its title."""
-    return [f":::{{dropdown}} {title}", "", *table, ":::", ""]
+    return [f"<details><summary>{title}</summary>", "", *table, "", "</details>", ""]
 
 
 Summary = dict[tuple[Setting, str, str], Number]  # of setting, row and metric
