@@ -440,9 +440,8 @@ def _categories(column: pd.Series) -> list:
         raise
     if 2 * len(known) >= column.count() >= _MANY:
         warnings.warn(
-            f"the static covariate {column.name!r} has {len(known)} values in {column.count()} "
-            "series, as ids have: it says nothing about new series. Leave it out, and where series "
-            "of one person belong together, give it to fit as groups=.",
+            f"static covariate {column.name!r} has {len(known)} values in {column.count()} series, "
+            "as ids have: it says nothing of new ones. Leave it out, or give it to fit as groups.",
             stacklevel=2,
         )
     return known

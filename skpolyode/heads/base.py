@@ -37,9 +37,9 @@ from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import rows_until
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
-from skpolyode.panel import Inputs, Panel, offsets_from, query_times, series_index
+from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.cells import unmasked
-from skpolyode.panel.inputs import on_clock_of
+from skpolyode.panel.inputs import without_later
 from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_chunks, take
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import credible_part
@@ -334,25 +334,13 @@ class HeadEstimator(SeriesEstimator):
         self._ages = ages
 
     def _aged(self, panel: Panel, series: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """Features (Q, F + 1) of series (Q,) cut before rows `stop` (Q,); the last is the age.
-
-        The series are in their order. Inputs end at the last row, as later ones are not known then.
-        """
-        start, inputs = panel.offsets[series], panel.inputs
-        lengths, parts = stop - start, []
-        if inputs is not None:
-            per_series = offsets_from(np.bincount(series, minlength=panel.n_series))
-            stored = inputs.panel
-            first = stored.offsets[series]
-            until = _rows_until(on_clock_of(panel).panel, panel.times[stop - 1], per_series)
-            lengths = lengths + until - first
-        for k in series_chunks(lengths, _CHUNK):
-            rows = take(panel, series[k], start[k], stop[k]).rows
-            if inputs is not None:
-                cut = take(stored, series[k], first[k], until[k])
-                rows = replace(rows, inputs=Inputs(cut, inputs.kinds))
-            part = panel.from_rows(rows, panel.is_checked, panel.is_observed)
-            parts.append(self.feature_transformer_.transform(part))
+        """Features (Q, F + 1) of series (Q,) cut before rows `stop` (Q,); the last is the age."""
+        start = panel.offsets[series]
+        lengths = stop - start
+        if panel.inputs is not None:
+            lengths = lengths + panel.inputs.panel.lengths[series]
+        cuts = (take(panel, series[k], start[k], stop[k]) for k in series_chunks(lengths, _CHUNK))
+        parts = [self.feature_transformer_.transform(without_later(cut)) for cut in cuts]
         return self._with_age(parts, panel.elapsed[stop - 1])
 
     def _with_age(self, parts: Sequence[Any], age: np.ndarray) -> np.ndarray:

@@ -23,7 +23,6 @@ from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import check_names
 
 _FOLDS = 5  # for the temperature of a competing head
-_LARGEST = 1e150  # sums of squares of such targets, and of their inverses, are finite
 
 
 def _has_scores(classifier: Any) -> bool:
@@ -558,10 +557,9 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
         if text := [cell for cell in text if isinstance(cell, str | bytes)]:
             raise ValueError(f"y must be numbers, got {text[0]!r}: PolyODEClassifier takes labels.")
         target = _check_y(y, y_numeric=True).astype(np.float64)
-        if (size := np.abs(target).max()) and not 1 / _LARGEST < size < _LARGEST:
-            raise ValueError(
-                f"y reaches {size:g}, too far from 1 to square: use another unit for y."
-            )
+        size = float(np.abs(target).max())
+        if size and not 0 < size * size * len(target) < np.inf:
+            raise ValueError(f"y reaches {size:g}, whose square no float holds: change its unit.")
         return target
 
     def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:

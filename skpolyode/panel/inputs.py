@@ -234,6 +234,16 @@ def on_clock_of(panel: Any) -> Inputs | None:
     return Inputs(panel.from_rows(_unlabelled(replace(driving, times=times))), inputs.kinds)
 
 
+def without_later(panel: Any) -> Any:
+    """Panel without the rows of inputs after the last row of their series."""
+    if (inputs := panel.inputs) is None:
+        return panel
+    stored, known = inputs.panel, on_clock_of(panel).panel
+    kept = stored.rows.keep(known.times <= np.repeat(panel.end, known.lengths))
+    rows = replace(panel.rows, inputs=Inputs(stored.from_rows(kept), inputs.kinds))
+    return panel.from_rows(rows, panel.is_checked, panel.is_observed)
+
+
 def join_inputs(given: Sequence[Inputs | None]) -> Inputs | None:
     """Inputs of concatenated panels, which all have the same channels; None if none has any."""
     if all(inputs is None for inputs in given):

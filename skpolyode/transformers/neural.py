@@ -375,7 +375,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
             the forecast of the model alone.
         inputs : Inputs, Panel, list of (times, values) or None, default=None
             Inputs in addition to those of `X`, past or future: one series of inputs for each
-            series, or only for the ids that have any. At equal times they replace those of `X`.
+            series, or only for the ids that have any. At equal times they replace those of `X`;
+            another amount of an impulse is an error.
 
         Returns
         -------

@@ -150,7 +150,7 @@ def test_what_is_no_category_is_named():
 @pytest.mark.parametrize("per_person", [1, 2])
 def test_ids_among_the_covariates_are_told(per_person):
     names = pd.DataFrame({"name": [f"p{k // per_person}" for k in range(20)]})
-    message = rf"'name' has {20 // per_person} values in 20 series, as ids have.*groups="
+    message = rf"'name' has {20 // per_person} values in 20 series, as ids have.*groups"
     with pytest.warns(UserWarning, match=message):
         StaticEncoder.of(names)
     with pytest.warns(UserWarning, match=message):
