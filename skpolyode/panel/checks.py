@@ -210,26 +210,16 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = np.diff(times)
     back = np.flatnonzero((gaps < 0) & inside) + 1
-    swapped = rows.values.shape[1] == 1 and len(back) > max(1, inside.sum() / 4)
-    if swapped:  # perhaps: values often decrease, times rarely do
-        values = rows.values[:, 0]
-        swapped = (values[1:] > values[:-1])[inside].all()
 
     def line(row: int) -> str:
         before = f"times must increase, but the time before it is {rows.format(row - 1)}"
         return f"{_where(rows, faults, row)}: {before}"
 
-    unit, tz = rows.times.unit, rows.times.tz
-    is_local, kind = unit and not tz, SWAPPED if swapped else UNSORTED
-    if is_local and (np.diff(counts)[back - 1] >= -MICROSECONDS["h"] / MICROSECONDS[unit]).all():
-        kind = SET_BACK
-    elif kind is UNSORTED and _start_again(times, rows.offsets, back):
-        kind = RESTARTED
-    faults.add_each(kind, back, line)
+    faults.add_each(_kind_of_falls(rows, times, back, inside), back, line)
     same = np.zeros(len(times), dtype=bool)
     same[1:] = are_equal_times(times) & inside
     late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    kind = REPEATED_HOUR if is_local else DUPLICATE
+    kind = REPEATED_HOUR if rows.times.unit and not rows.times.tz else DUPLICATE
     _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
     rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
     _note_rows(TOO_LATE, same & late, rule, rows, faults)
@@ -247,6 +237,22 @@ def _check_times(rows: Rows, faults: Faults) -> None:
     close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
     rule = "the time since the row before it is lost to rounding"
     _note_rows(TOO_CLOSE, close, rule, rows, faults)
+
+
+def _kind_of_falls(
+    rows: Rows, times: np.ndarray, back: np.ndarray, inside: np.ndarray
+) -> FaultKind:
+    """Likely cause of times that fall, at rows `back`."""
+    counts, unit, tz = rows.times[:3]
+    if unit and not tz:
+        falls = np.diff(counts)[back - 1]
+        if (falls >= -MICROSECONDS["h"] / MICROSECONDS[unit]).all():
+            return SET_BACK
+    if rows.values.shape[1] == 1 and len(back) > max(1, inside.sum() / 4):
+        values = rows.values[:, 0]  # often decrease, times rarely do
+        if (values[1:] > values[:-1])[inside].all():
+            return SWAPPED
+    return RESTARTED if _start_again(times, rows.offsets, back) else UNSORTED
 
 
 def _start_again(times: np.ndarray, offsets: np.ndarray, back: np.ndarray) -> bool:

@@ -17,8 +17,8 @@ ROW_NUMBERS = FaultKind(
 )
 LABELS = FaultKind(
     "constant within every series, but not the same in all",
-    "pass what describes a series as static=, what is to be predicted as y, what identifies it as "
-    "id= of Panel.from_long; or pass channel_names= to {maker} if it is a channel",
+    "leave the column out, and pass what describes a series as static=, what is to be predicted as "
+    "y, and ids as id= of Panel.from_long; or pass channel_names= to {maker} if it is a channel",
 )
 # Names that pandas gives to an index of rows when it writes or resets it.
 _EXPORTED = re.compile(r"Unnamed: \d+|level_\d+|__index_level_\d+__")
@@ -31,16 +31,19 @@ class DoubtSettings:
     Parameters
     ----------
     n_steps : int, default=8
-        Fewest steps inside series at which row numbers rise. Noise does so in 1 of 256 cases.
+        Fewest steps inside series at which row numbers rise. A random walk does in 1 of 256 cases.
     n_series : int, default=10
-        Fewest series of two rows or more of labels. A switch that is seldom thrown may look so in
-        a few short series.
+        Fewest series of two rows or more that show labels.
+    n_repeats : int, default=36
+        Fewest steps inside series at which labels stay. A switch that is thrown at one step in ten
+        looks so in 2 % of such panels.
     sparsity : float, default=3.0
         Row numbers of series in any order span at most this many times as many rows as there are.
     """
 
     n_steps: int = 8
     n_series: int = 10
+    n_repeats: int = 36
     sparsity: float = 3.0
 
 
@@ -57,8 +60,8 @@ def doubt_channels(rows: Rows, faults: Faults, kinds: Iterable[FaultKind]) -> No
     if found := [*errors.values(), *filter(_EXPORTED.fullmatch, names)]:
         remedy = f"pass error={errors}, or errors= of frames" if errors else "leave them out"
         raise ValueError(
-            f"{faults.name} has the columns {found}, which have names of errors or row numbers: "
-            f"{remedy}; or name all channels (channel_names=, values= or channels=) to keep them."
+            f"{faults.name} has the columns {found}, named like errors or row numbers: {remedy}; "
+            "or name all channels (channel_names=, values= or channels=) to keep them."
         )
     doubts = Faults(faults.name, channel_names=names, maker=faults.maker)
     inside = inside_series(rows.offsets, len(rows.values))
@@ -83,7 +86,7 @@ def _are_row_numbers(rows: Rows, channel: int, inside: np.ndarray) -> bool:
 
 def _are_labels(rows: Rows, channel: int, inside: np.ndarray) -> bool:
     cells, first = rows.values[:, channel], rows.offsets[:-1][rows.lengths > 1]
-    if len(first) < SETTINGS.n_series:
+    if len(first) < SETTINGS.n_series or inside.sum() < SETTINGS.n_repeats:
         return False
     same = (part[1:] == part[:-1] for part in (cells[:1000], cells))  # not where one is missing
     is_repeated = all(part[inside[: len(part)]].all() for part in same)

@@ -156,6 +156,9 @@ FINE = {
     "counts alone": lambda table: table.assign(x=np.arange(60)),
     "series of one row": lambda table: table[::LENGTH].assign(k=np.arange(N_SERIES), on=[0, 1] * 6),
     "few series": lambda table: table[: 9 * LENGTH].assign(on=np.arange(45) // LENGTH % 2),
+    "short series": lambda table: table[table["t"] < 5].assign(on=np.repeat(range(12), 4) % 3 / 2)[
+        lambda rows: rows["t"] < 4
+    ],
     "few rows": lambda table: table[:8].assign(k=range(8)),
     "one series": lambda table: table[:LENGTH].assign(steps=range(LENGTH)),
     "one long series": lambda table: table.assign(who="a", t=np.arange(60.0), steps=range(60)),
