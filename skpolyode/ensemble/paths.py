@@ -24,6 +24,7 @@ from skpolyode.panel.select import (
     series_of_rows,
     take,
     time_since_seen,
+    whole_series,
 )
 from skpolyode.saving.codec import saved
 
@@ -236,8 +237,7 @@ def calibrate_paths(
 
 def _copies(panel: Panel, n: int) -> Panel:
     """The series, `n` times, which go through a model together."""
-    whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
-    return take(panel, *(np.tile(x, n) for x in whole))
+    return take(panel, *(np.tile(x, n) for x in whole_series(panel)))
 
 
 def _by_fold(may_hide: np.ndarray, fold: np.ndarray, n: int) -> np.ndarray:

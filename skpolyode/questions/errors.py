@@ -7,6 +7,9 @@ at two times in one gap have the correlation ``c exp(-k |w - w'| / 2)`` with
 ``1 - c`` is noise of single observations, which averages out over a window, except that noise of an
 observation shifts the path on both sides of it. Otherwise, gaps are independent.
 
+Before its first observation and after its last one only one of the two times counts, and at least
+a share of a typical gap. A channel without any has errors as large as its values.
+
 A filter does not pass through observations: s is ``a`` times `interpolate_std`, w the time.
 
 To fit a, p, k and c, runs of one to four rows are hidden and compared with the path.
@@ -26,7 +29,13 @@ from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import first_series, keep_rows, series_of_rows, take
+from skpolyode.panel.select import (
+    first_series,
+    keep_rows,
+    series_of_rows,
+    take,
+    whole_series,
+)
 from skpolyode.saving.codec import saved
 
 
@@ -190,8 +199,7 @@ def typical_gaps(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
 def hidden_copies(panel: Panel) -> tuple[Panel, np.ndarray]:
     """Copies of the series, more if they have few rows, and a mask (P,) of hidden rows."""
     shifts = SETTINGS.shifts[: max(SETTINGS.n_rows // panel.n_observations, 1)]
-    whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
-    copies = take(panel, *(np.tile(x, len(shifts)) for x in whole))
+    copies = take(panel, *(np.tile(x, len(shifts)) for x in whole_series(panel)))
     series = series_of_rows(copies)
     place = np.arange(copies.n_observations) - copies.offsets[series]
     shifted = place + np.array(shifts)[series // panel.n_series]

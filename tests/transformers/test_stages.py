@@ -90,7 +90,7 @@ def test_report_tells_what_fit_decided(fitted):
     stages = [decision.stage for decision in report.decisions]
     assert stages == [
         *("data", "window", "dynamics", "hold-out", "training", "noise"),
-        *("error", "step size", "waves", "stacking"),
+        *("error", "step size", "waves", "beginnings", "stacking"),
     ]
     assert report["data"].n_series == 12
     assert report["training"].figures["validation_error"] == fitted.validation_error_
