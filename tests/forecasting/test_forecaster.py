@@ -103,6 +103,7 @@ def test_integers_with_gaps_count_in_their_own_units():
     pd.testing.assert_series_equal(relative, absolute)
 
 
+@pytest.mark.filterwarnings("ignore:the times of y have the time zone")  # trained without one
 def test_time_zones_are_kept(forecaster, y):
     own = y.loc[0].tz_localize("Europe/Brussels")
     answer = forecaster.fit(own).predict([HOUR])

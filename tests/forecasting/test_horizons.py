@@ -184,6 +184,8 @@ def test_static_covariates_reach_the_embedder():
 ZONE = "Europe/Zurich"  # where clocks change on 2026-03-29
 
 
+# The model was trained on times without a zone.
+@pytest.mark.filterwarnings("ignore:the times of y have the time zone")
 @pytest.mark.parametrize(
     ("of", "zone"), [("series", "UTC"), ("panel", "America/New_York"), ("hierarchy", "+05:30")]
 )
