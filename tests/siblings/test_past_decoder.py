@@ -145,6 +145,13 @@ def test_a_cell_far_from_all_others_is_no_target_and_no_observation(inner, froze
     assert_array_equal(found, two.transform(with_cell(np.nan)))
 
 
+def test_around_a_fitted_transformer_its_limits_alone_count():
+    with no_stacking():
+        inner = clone(RNN).fit([(t, 1e3 * x) for t, x in TRAIN])
+    decoder = PastDecoder(FrozenEstimator(inner), **QUICK).fit(with_cell(1e3))  # without a warning
+    assert_array_equal(decoder.limits_.highest, inner.limits_.highest)
+
+
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_cell_with_an_error_above_the_spread_is_no_target(frozen):
     inner = FrozenEstimator(clone(MEMORY).fit(TRAIN)) if frozen else MEMORY
