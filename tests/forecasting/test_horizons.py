@@ -15,6 +15,9 @@ from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
 from tests.forecasting.conftest import HOUR, tiny, waves
 
+# Models are trained on times without a zone.
+pytestmark = pytest.mark.filterwarnings("ignore:the times of y have the time zone")
+
 
 def regular(**indexes: pd.DatetimeIndex) -> pd.DataFrame:
     """A panel whose index has lost its frequencies, as any MultiIndex has."""
@@ -184,8 +187,6 @@ def test_static_covariates_reach_the_embedder():
 ZONE = "Europe/Zurich"  # where clocks change on 2026-03-29
 
 
-# The model was trained on times without a zone.
-@pytest.mark.filterwarnings("ignore:the times of y have the time zone")
 @pytest.mark.parametrize(
     ("of", "zone"), [("series", "UTC"), ("panel", "America/New_York"), ("hierarchy", "+05:30")]
 )
