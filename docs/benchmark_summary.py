@@ -1,6 +1,6 @@
 """The first table and the picture of *Benchmarks*, from the tables that benchmarks wrote.
 
-PYTHONPATH=. python docs/benchmark_summary.py   writes its table into the page, and _static/benchmarks.svg
+PYTHONPATH=. python docs/benchmark_summary.py   writes both, the picture into _static
 
 No figure is typed here: a `Task` names a cell of a table of a page.
 """

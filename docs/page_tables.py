@@ -1,4 +1,4 @@
-"""Tables of measurements in the pages: each stands between two markers, where its command writes it.
+"""Tables of measurements in pages: each stands between two markers, where its command writes it.
 
 A command may print several parts, with a comment such as ``<!-- forecasts -->`` between two of
 them. The block of that part is called "NAME, forecasts", and may stand elsewhere on the page.
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 PAGES = Path(__file__).parent
-BLOCK = re.compile(r"^<!-- table: ([^\n]*) -->\n(.*?)\n<!-- end of table -->$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^<!-- table: ([^\n]*) -->\n(.*?)\n<!-- end of table -->$", re.S | re.M)
 PART = re.compile(r"^<!-- (.*) -->\n", re.MULTILINE)
 
 

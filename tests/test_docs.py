@@ -294,7 +294,7 @@ def test_a_task_is_compared_with_the_best_of_the_others(
     assert (found.ratio, found.verdict) == (2, "worse")
     found = summary.result(task._replace(is_score=True))
     assert (found.name, found.verdict) == ("mean", "worse")
-    with pytest.raises(ValueError, match="no page has a table 'toy' with a part that starts with 'no'"):
+    with pytest.raises(ValueError, match="a table 'toy' with a part that starts with 'no'"):
         summary.cells_of("toy/no")
 
 

