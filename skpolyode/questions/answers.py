@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.dynamics.integrate import count_steps
 from skpolyode.embedders.base import Embedder, Late
-from skpolyode.embedders.paths import SLOPES, PathQuery
+from skpolyode.embedders.paths import SLOPES, PathQuery, rows_until
 from skpolyode.errors import check_share, plain_repr
 from skpolyode.futures.continued import grid_leads
 from skpolyode.models.contract import SequenceModel
@@ -238,7 +238,10 @@ def edges(embedder: Embedder, panel: Panel, until: np.ndarray | None = None) -> 
     if embedder.inputs is not None:
         knots = embedder.inputs.knots(panel, panel.start, unit)
         place, moments = knots.series, panel.start[knots.series] + unit * knots.times
-        inside = (moments > panel.start[place]) & (moments < stop[place])
+        near = 1e-9 * unit + 4 * np.spacing(np.abs(moments))  # a row, but for rounding
+        row = rows_until(panel.times, panel.offsets, moments + near, knots.offsets)
+        inside = (moments - panel.times[row] > near) & (moments < stop[place])
+        inside &= moments > panel.start[place]
         times, series = np.append(times, moments[inside]), np.append(series, place[inside])
         order = np.lexsort((times, series))
         times, series = times[order], series[order]

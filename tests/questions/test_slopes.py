@@ -76,6 +76,19 @@ def test_slopes_bend_where_inputs_change(kind, model):
     check_slopes(model, panel, np.sort(beside.reshape(10, -1)))
 
 
+def test_inputs_that_change_at_rows_but_for_rounding_begin_no_piece():
+    """3 * 0.1 is not 3 / 10: in a piece of that length, a slope would be a jump over nothing."""
+    count, rng = np.arange(1, 30), np.random.default_rng(0)
+    series = [(count / 10, rng.normal(size=(29, 1)).cumsum(axis=0)) for _ in range(10)]
+    model, found = GRUODEBayesTransformer(hidden_size=4, max_epochs=1, random_state=0), []
+    for times in (count / 10, 0.1 * count):
+        rows = Panel.from_series([(times, np.cos(times)[:, None])] * 10, channel_names=["dose"])
+        panel = Panel.from_series(series, inputs=Inputs(rows, "hold"))
+        found.append(model.fit(panel).derivative(panel).values)
+    assert_allclose(*found, rtol=1e-4, atol=1e-3)
+    assert np.abs(found).max() < 1000
+
+
 def test_rows_before_the_first_observation_have_no_slope():
     """A named time before it is refused; the path of a channel that starts later is level there."""
     t = np.arange(6.0)
