@@ -345,7 +345,8 @@ def sort_rows(rows: Rows) -> Rows:
 def are_equal_times(times: np.ndarray) -> np.ndarray:
     """Mask (n_rows - 1,), from row 1 on: whether the time is that of the row before.
 
-    Rounding may have changed its last digit, as in ``3 * 0.1`` and ``3 / 10``.
+    Rounding may have changed its last digit, as in ``3 * 0.1`` and ``3 / 10``, if such a gap is
+    nothing beside most others.
 
     Examples
     --------
@@ -355,8 +356,10 @@ def are_equal_times(times: np.ndarray) -> np.ndarray:
     [False, True]
     """
     gaps = np.diff(times)
-    rounding = np.where(gaps % 1 > 0, 2 * np.spacing(np.abs(times[1:])), 0)
-    return (gaps >= 0) & (gaps <= rounding)
+    rises = gaps[(gaps > 0) & (gaps < np.inf)]
+    nothing = 1e-6 * np.quantile(rises, 0.9) if rises.size else 0.0
+    rounding = np.minimum(2 * np.spacing(np.abs(times[1:])), nothing)
+    return (gaps >= 0) & (gaps <= np.where(gaps % 1 > 0, rounding, 0.0))
 
 
 def merge_duplicates(rows: Rows, how: Duplicates) -> Rows:

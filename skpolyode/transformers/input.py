@@ -329,9 +329,9 @@ def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
         f"no channel ever changes in fit: {name} has nothing to learn, and forecasts these "
         "values. Fit on series whose values differ.": learns and not changes,
         f"the channels {steady} have one value throughout fit, and so have all their coefficients. "
-        "If they are events, the times between these tell more: add a channel with the time since "
-        "the last one, or SummaryStatsTransformer, whose features count observations and gaps. "
-        "Else leave them out.": steady and changes and estimator.has_coefficients,
+        "If they are events, what matters is the time between them: add a channel with the time "
+        "since the last one, or SummaryStatsTransformer, whose features count observations and "
+        "gaps. Else leave them out.": steady and changes and estimator.has_coefficients,
         f"the channels {unseen} were never observed in fit: {name} ignores their later values and "
         "returns 0 for them; leave them out (Panel.select_channels), or fit on series that have "
         "them.": unseen,

@@ -14,6 +14,7 @@ from sklearn.base import clone
 import skpolyode
 from skpolyode import PolyODETransformer
 from skpolyode.embedders import ChannelScaler, Units
+from skpolyode.embedders.smoother import hide_beginnings
 from skpolyode.ensemble import paths as module
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import N_SIGNS
@@ -300,7 +301,7 @@ def test_hidden_beginnings_leave_each_series_an_observation():
     which = rng.randint(3, size=(40, 6))  # both channels, or one of them
     which[:3] = 1  # series of a single channel
     values = np.where(np.stack([which == 2, which == 1], axis=2), np.nan, 1.0)
-    hidden = module._beginnings(Panel.from_array(values), rng).reshape(values.shape)
+    hidden = hide_beginnings(Panel.from_array(values), rng).reshape(values.shape)
     seen = ~np.isnan(values)
     assert (hidden.any(axis=1).sum(axis=1) == 1).all()  # one channel of each series
     assert (seen & ~hidden).any(axis=(1, 2)).all()

@@ -347,7 +347,7 @@ def test_every_kind_of_frame_is_read_alike(make):
         Panel.from_frames(make(two))
 
 
-RISING = [np.column_stack([np.arange(n) * 0.5 + k, np.ones(n)]) for k, n in enumerate([4, 7])]
+RISING = [np.column_stack([np.arange(n) * 0.5 + k, np.arange(n) % 2]) for k, n in enumerate([4, 7])]
 
 
 def test_columns_that_cannot_be_times_are_told_as_the_faults_that_they_are():

@@ -40,6 +40,7 @@ def accepted(call: Callable[[Any], Any], given: Any) -> Any:
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "no channel ever changes")
             warnings.filterwarnings("ignore", "the channels .* were never observed")
+            warnings.filterwarnings("ignore", "the channels .* have one value throughout fit")
             warnings.filterwarnings("ignore", "the typical gap between rows of X")
             warnings.filterwarnings("ignore", r"[\s\S]*far from (all )?others")
             warnings.filterwarnings("ignore", r".* is read as \(time, channel\)")

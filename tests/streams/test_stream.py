@@ -439,7 +439,7 @@ def test_series_are_found_by_their_ids():
 )
 def test_a_missing_moment_is_not_taken_in(times):
     days = pd.date_range("2024-03-31", periods=6, freq="D")
-    series = [pd.DataFrame({"a": np.arange(6.0), "b": 1.0}, index=days)] * 2
+    series = [pd.DataFrame({"a": np.arange(6.0), "b": [0.0, 1.0] * 3}, index=days)] * 2
     transformer = HiPPOTransformer(n_coefficients=3).fit(Panel.from_frames(series, time_unit="D"))
     for stream in (transformer.stream(2), transformer.stream(2).update("2024-04-01", [[1, 2]] * 2)):
         before = stream.n_observations.copy()
