@@ -251,12 +251,12 @@ class Judged(NamedTuple):
 
 
 def warn_if_nothing_was_learned(
-    report: TrainingReport, judged: Judged | None, *, from_scratch: bool
+    report: TrainingReport, judged: Judged | None, *, judges_untrained: bool
 ) -> None:
     """Warn of a model that forecasts no better than the mean, or than the untrained model.
 
-    Weights that a warm start goes on from may be the best already; only a model that was trained
-    `from_scratch` is compared with the untrained one.
+    Where a caller of `fit_stages` judges forecasts itself, `judges_untrained` is False: the model
+    is then only compared with the mean.
     """
     what = f"nothing was learned in {report.n_epochs} epochs"
     found = f"validation_error_={report.best_error:.3g}, that of the mean is 1"
@@ -265,9 +265,9 @@ def warn_if_nothing_was_learned(
     # Held-out series may vary more than the others; the error of the mean is then above 1, too.
     if report.best_error > 1 and (judged is None or not judged.gain > 0):
         why = "forecasts are worse than the mean of their channels"
-    elif from_scratch and report.best_epoch == 0 < report.best_error:
+    elif judges_untrained and report.best_epoch == 0 < report.best_error:
         why = "no weights forecast better than the untrained ones, which were kept"
-    elif from_scratch and judged is not None and not judged.is_sure and report.best_error > 0:
+    elif judges_untrained and judged is not None and not judged.is_sure and report.best_error > 0:
         what = f"it is not sure that anything was learned in {report.n_epochs} epochs"
         why = "forecasts are no better than the mean of their channels, or by chance"
     else:

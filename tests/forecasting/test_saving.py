@@ -20,7 +20,7 @@ from tests.fresh import after_steps
 
 def quick() -> PolyODEForecaster:
     transformer = PolyODETransformer(n_coefficients=2, hidden_layer_sizes=(4,), max_epochs=1)
-    return PolyODEForecaster(transformer, update_epochs=0, random_state=0)
+    return PolyODEForecaster(transformer, random_state=0)
 
 
 def round_trip(forecaster: PolyODEForecaster, folder: Path) -> PolyODEForecaster:
