@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sktime.datatypes import convert_to
+from sktime.exceptions import NotFittedError
 from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.embedders import ModelEmbedder
@@ -63,7 +64,15 @@ _N_SAMPLES = 200  # of a distribution of skpro
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
 
-@register_estimator
+def _trained(forecaster: Any) -> dict[str, Any]:
+    """Attributes that a file holds: what was trained, without series and horizons."""
+    held = {name: value for name, value in vars(forecaster).items() if name in FITTED}
+    if held:
+        held |= {"_state": "pretrained", "_pretrained_attrs": list(FITTED)}
+    return held | {"_config_dynamic": forecaster._config_dynamic}
+
+
+@register_estimator(fitted=_trained)
 class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
@@ -460,6 +469,21 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         columns = self._get_varnames()
         tables = [pd.DataFrame(cells, index=query.index, columns=columns) for cells in samples]
         return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)
+
+    def check_is_fitted(self, method_name: str | None = None) -> None:
+        """Raise an error if there is no series to continue.
+
+        Parameters
+        ----------
+        method_name : str or None, default=None
+            For the message.
+        """
+        if self.state == "pretrained":
+            raise NotFittedError(
+                "this forecaster is trained, but has no series to continue (files hold none): give "
+                "them by fit(y), which does not train again, or call forecast(y, times)."
+            )
+        super().check_is_fitted(method_name)
 
     def _set_context(self, y: pd.DataFrame, X: pd.DataFrame | None) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None), X)
