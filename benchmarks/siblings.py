@@ -32,7 +32,6 @@ MODELS = {
 # Beside the defaults of each class.
 VARIANTS = {
     "S4 with memory": ("S4", {"memory": True}),
-    "S4 held": ("S4", {"inputs": "held"}),
     "Neural CDE": ("NeuralRDE", {"depth": 1}),
     "NeuralRDE depth 3": ("NeuralRDE", {"depth": 3}),
     "HiPPORNN legs": ("HiPPORNN", {"measure": "legs"}),

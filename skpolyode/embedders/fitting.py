@@ -144,11 +144,11 @@ def hold_out(
     return Split(take(panel, series, starts[kept], stops[kept]), held_out)
 
 
-def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> tuple[Split, Split]:
+def judging_part(split: Split, groups: np.ndarray | None) -> tuple[Split, Split]:
     """Split the held-out series: one half stops training, the other one evaluates forecasts.
 
     The error that stopped training is biased low, since it selected the best epoch. With fewer than
-    `fewest` held-out series all of them do both. Series of one group stay together.
+    20 held-out series all of them do both. Series of one group stay together.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def judging_part(split: Split, groups: np.ndarray | None, fewest: int = 20) -> t
         The series without those that only evaluate, and the series with these held out.
     """
     held = np.flatnonzero(split.held_out)
-    if len(held) < fewest:
+    if len(held) < 20:
         return split, split
     order = np.unique(held if groups is None else groups[held], return_inverse=True)[1]
     judges, stops = held[order % 2 == 1], held[order % 2 == 0]

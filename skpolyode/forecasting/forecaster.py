@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sktime.datatypes import convert_to
+from sktime.exceptions import NotFittedError
 from sktime.forecasting.base import BaseForecaster
 
 from skpolyode.embedders import ModelEmbedder
@@ -64,7 +64,15 @@ _N_SAMPLES = 200  # of a distribution of skpro
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
 
-@register_estimator
+def _trained(forecaster: Any) -> dict[str, Any]:
+    """Attributes that a file holds: what was trained, without series and horizons."""
+    held = {name: value for name, value in vars(forecaster).items() if name in FITTED}
+    if held:
+        held |= {"_state": "pretrained", "_pretrained_attrs": list(FITTED)}
+    return held | {"_config_dynamic": forecaster._config_dynamic}
+
+
+@register_estimator(fitted=_trained)
 class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     r"""Forecast irregular series at any times, with intervals (PolyODE behind sktime's interface).
 
@@ -86,8 +94,6 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         forecasts and intervals. With fewer than five series, the end of each is held out instead.
         It replaces `validation_fraction` of the transformer. Raise it for more exact intervals,
         lower it if data are few.
-    update_epochs : int, default=2
-        Epochs that `update` trains on the new context with ``update_params=True``; 0 never trains.
     period : float, timedelta, str, sequence of such, "auto" or None, default="auto"
         Lengths of seasons, for the combined forecasts that have one: in the units of `times`
         (seconds for datetimes), or, for datetimes, durations such as "24h". Of several, such as
@@ -198,13 +204,11 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         self,
         transformer: NeuralTransformer | None = None,
         calibration_fraction: float = 0.2,
-        update_epochs: int = 2,
         period: float | Sequence[float] | str | None = "auto",
         random_state: Any = None,
     ) -> None:
         self.transformer = transformer
         self.calibration_fraction = calibration_fraction
-        self.update_epochs = update_epochs
         self.period = period
         self.random_state = random_state
         super().__init__()
@@ -238,6 +242,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     def pretrain(self, y: Any, X: Any = None, fh: Any = None) -> Self:
         """Train the model on many series; `fit` then only sets the series to forecast.
 
+        Another call trains anew.
+
         Parameters
         ----------
         y : Panel, list of (times, values), dict, or any of sktime's panels and hierarchies
@@ -265,10 +271,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
             )
         panel = as_panel(y, name="y")
         with unchanged_by_errors(self):
-            if self.state == "new":
-                self._train(panel)
-            else:
-                self._retrain(panel, self.transformer_.max_epochs)
+            self._train(panel)
             self._pretrained_attrs = list(FITTED)
             self._state = "pretrained"
         return self
@@ -393,10 +396,6 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         self._train(read_context(y.astype(np.float64), X=X).panel, y.columns)
         return self
 
-    def _pretrain_update(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._retrain(read_context(y.astype(np.float64), X=X).panel, self.transformer_.max_epochs)
-        return self
-
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
         self._set_context(y.astype(np.float64), X)
         panel = self._context.panel
@@ -414,8 +413,6 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
 
     def _update(self, y: pd.DataFrame, X: Any = None, update_params: bool = True) -> Self:
         self._set_context(extended(self._context.y, y), extended(self._context.X, X, "X"))
-        if update_params and self.update_epochs:
-            self._retrain(self._context.panel, self.update_epochs)
         return self
 
     def _check_X_y(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:  # noqa: N802 (sktime's)
@@ -473,6 +470,21 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         tables = [pd.DataFrame(cells, index=query.index, columns=columns) for cells in samples]
         return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)
 
+    def check_is_fitted(self, method_name: str | None = None) -> None:
+        """Raise an error if there is no series to continue.
+
+        Parameters
+        ----------
+        method_name : str or None, default=None
+            For the message.
+        """
+        if self.state == "pretrained":
+            raise NotFittedError(
+                "this forecaster is trained, but has no series to continue (files hold none): give "
+                "them by fit(y), which does not train again, or call forecast(y, times)."
+            )
+        super().check_is_fitted(method_name)
+
     def _set_context(self, y: pd.DataFrame, X: pd.DataFrame | None) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None), X)
 
@@ -496,15 +508,13 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
                 "transformer must be one that learns to forecast, such as PolyODETransformer(), "
                 f"got {transformer!r}."
             )
-        share, n_epochs = self.calibration_fraction, self.update_epochs
+        share = self.calibration_fraction
         check_share("calibration_fraction", share)
-        if not isinstance(n_epochs, Integral) or n_epochs < 0:
-            raise ValueError(f"update_epochs must be an int of 0 or more, got {n_epochs!r}.")
         if random_state is None:
             random_state = transformer.random_state
         rng = local_random_state(random_state)
         options = {"random_state": int(rng.randint(2**31 - 1)), "validation_fraction": share}
-        transformer = clone(transformer).set_params(**options, warm_start=False)
+        transformer = clone(transformer).set_params(**options)
         seed = int(random_state if isinstance(random_state, Integral) else rng.randint(2**31 - 1))
         limits = CellLimits.of(panel)
         panel = by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
@@ -515,16 +525,6 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         few = StructuralModels.learn(panel, seed, period) if stage.is_few else None
         self.transformer_, self.structural_ = transformer, few
         self.calibration_, self.path_calibration_ = stage.calibration, stage.paths
-
-    def _retrain(self, panel: Panel, n_epochs: int) -> None:
-        """Continue training a copy of the model on a panel, at a quarter of the learning rate."""
-        # A shallow copy: fit makes new attributes, and trains a copy of the model.
-        old = self.transformer_
-        transformer, rate = copy.copy(old), old.learning_rate_init / 4
-        transformer.set_params(warm_start=True, max_epochs=n_epochs, learning_rate_init=rate)
-        with quiet_about_doubts():  # forecasts warn of doubtful values
-            train(transformer, by_position(panel))
-        self.transformer_ = transformer.set_params(**old.get_params(deep=False))
 
     def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
         """Answers to a query, with X so far and further rows of it."""
@@ -643,6 +643,6 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         small = {"hidden_layer_sizes": (4,), "max_epochs": 1, "step_size": 1e7, "horizon": 1}
         models = [PolyODETransformer(n_coefficients=n, **small) for n in (2, 3)]
         return [
-            {"transformer": models[0], "update_epochs": 1, "random_state": 0},
-            {"transformer": models[1], "update_epochs": 0, "random_state": 1, "period": None},
+            {"transformer": models[0], "random_state": 0},
+            {"transformer": models[1], "random_state": 1, "period": None},
         ]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.tseries.frequencies import to_offset
-from sktime.datatypes._dtypekind import DtypeKind
 from sktime.forecasting.base import ForecastingHorizon
 
 from skpolyode.errors import check_shares, plain_repr
@@ -24,7 +23,6 @@ from skpolyode.panel.convert import has_channels_first
 from skpolyode.panel.query import moments, refuse_words
 from skpolyode.panel.readers.long import refuse_repeated_rows, refuse_swapped_levels
 from skpolyode.panel.rows import default_channel_names
-from skpolyode.saving.codec import register, register_attributes
 from skpolyode.transformers.input import unchanged_by_errors
 
 
@@ -432,22 +430,3 @@ def _query(context: Context, times: list[pd.Index]) -> Query:
     levels = [repeated.get_level_values(k) for k in range(repeated.nlevels)]
     names = [*repeated.names, context.time_name]
     return Query(flat, offsets, pd.MultiIndex.from_arrays([*levels, joined], names=names))
-
-
-# Files hold the frames of a context, and the objects that sktime keeps in a forecaster.
-register(
-    Context,
-    lambda context: {
-        "y": context.y,
-        "X": context.X,
-        "freq": None if context.freq is None else context.freq.freqstr,
-    },
-    lambda state: read_context(**state),
-)
-register(
-    ForecastingHorizon,
-    lambda fh: {"values": fh.to_pandas(), "is_relative": fh.is_relative, "freq": fh.freq},
-    lambda state: ForecastingHorizon(**state),
-    part="forecasting",
-)
-register_attributes(DtypeKind, "value", part="forecasting")

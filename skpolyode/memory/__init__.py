@@ -14,9 +14,7 @@ from skpolyode.memory.measures import (
     lagt_matrices,
     legs_matrices,
     legt_basis,
-    legt_closure_error,
     legt_matrices,
-    reconstruction_error_bound,
 )
 
 # Measures by name. A new one needs one class and one entry here.
@@ -42,7 +40,5 @@ __all__ = [
     "lagt_matrices",
     "legs_matrices",
     "legt_basis",
-    "legt_closure_error",
     "legt_matrices",
-    "reconstruction_error_bound",
 ]

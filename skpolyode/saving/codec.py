@@ -7,7 +7,7 @@ no name in a file is imported or evaluated.
 
 The arrays of a saved class are checked: shapes, order, and finite numbers.
 
-Classes of numpy and pandas, as in the data of sktime, are registered here.
+Seeds, times and durations, which may be parameters, are registered here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import torch
-from pandas.tseries.frequencies import to_offset
 from torch import Tensor, nn
 
 SPECS: dict[type, Mapping[str, str]] = {}
@@ -103,7 +102,6 @@ _JSON_TYPES = (bool, int, str, type(None))
 _ARRAY_KINDS = "biuf"
 _NUMBERS = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 _SCALARS = {dtype.name: dtype.type for dtype in map(np.dtype, _NUMBERS)}
-_ROOM = 2**16  # elements that a file without arrays may allocate
 # Parts of the package that register classes when they are imported.
 _ROOMS = frozenset(module.name for module in iter_modules([str(Path(__file__).parents[1])]))
 
@@ -123,7 +121,6 @@ class _Codec(NamedTuple):
     to_state: Callable[[Any], dict[str, Any]]
     from_state: Callable[[dict[str, Any]], Any]
     place: Callable[[Any, Any], Any]
-    length: Callable[[dict[str, Any]], int]
 
 
 _CODECS: dict[type, _Codec] = {}
@@ -138,7 +135,6 @@ def register(
     *,
     part: str | None = None,
     place: Callable[[Any, Any], Any] = lambda value, device: value,
-    length: Callable[[dict[str, Any]], int] = lambda state: 0,
 ) -> None:
     """Register a class, so that files can hold its instances.
 
@@ -156,13 +152,11 @@ def register(
     place : callable
         Moves the tensors of an instance to a device and returns it, or a new instance. Default:
         there is nothing to move.
-    length : callable
-        Number of elements of an instance that is larger than its state, such as a range.
     """
     package, _, room = cls.__module__.partition(".")
     default = room.partition(".")[0] if package == _PACKAGE else package
     tag = f"{part or default}.{cls.__name__}"
-    _CODECS[cls] = _Codec(tag, to_state, from_state, place, length)
+    _CODECS[cls] = _Codec(tag, to_state, from_state, place)
     _CLASSES[tag] = cls
 
 
@@ -317,8 +311,7 @@ def _refusal(value: Any, path: str) -> TypeError:
 class Decoder:
     """Converts JSON and arrays to values, with memory bounded by the size of the file.
 
-    Each array is used once. Values with a short state, such as ranges, may together have at most as
-    many elements as the arrays have bytes.
+    Each array is used once.
 
     Parameters
     ----------
@@ -328,7 +321,6 @@ class Decoder:
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.arrays = dict(arrays)
-        self._room = _ROOM + sum(array.nbytes for array in arrays.values())
         self._of_kind: dict[str, Callable[[Any], Any]] = {
             "float": {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__,
             "path": Path,
@@ -361,9 +353,6 @@ class Decoder:
             raise UnknownNameError(f"an object of {tag!r}")
         codec = _CODECS[_CLASSES[tag]]
         parts = {name: self.decode(part) for name, part in state.items()}
-        self._room -= codec.length(parts)
-        if self._room < 0:
-            raise ValueError(f"{tag} is longer than the file")
         return codec.from_state(parts)
 
 
@@ -381,9 +370,6 @@ register(
 )
 
 
-_LABELS = ("object", "str")
-_NAMES = type(pd.MultiIndex.from_arrays([[0]]).names)  # sktime keeps names of levels
-register(_NAMES, lambda names: {"names": list(names)}, lambda state: _NAMES(state["names"]))
 _OFFSET = re.compile(r"UTC([+-]\d\d:\d\d(:\d\d)?)?")
 
 
@@ -405,78 +391,26 @@ def checked_zone(name: str | None) -> str | None:
     return name
 
 
-def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
-    cells = [pd.Index(frame.iloc[:, j], name=None) for j in range(frame.shape[1])]
-    return {"index": frame.index, "columns": frame.columns, "cells": cells}
-
-
-def _frame(state: dict[str, Any]) -> pd.DataFrame:
-    index, cells = state["index"], state["cells"]
-    # A range or a single value may expand to more cells than the file has bytes.
-    if any(not isinstance(cell, pd.Index) or isinstance(cell, pd.RangeIndex) for cell in cells):
-        raise ValueError("the cells of a table are not written out")
-    frame = pd.DataFrame(dict(enumerate(cells)), index=None if cells else range(len(index)))
-    return frame.set_axis(index).set_axis(state["columns"], axis=1)
-
-
-def _index_state(index: pd.Index) -> dict[str, Any]:
-    if isinstance(index.dtype, np.dtype) and index.dtype.kind in "biuf":
-        return {"values": index.to_numpy(), "name": index.name}
-    if str(index.dtype) in _LABELS:
-        return {"labels": index.tolist(), "dtype": str(index.dtype), "name": index.name}
-    raise TypeError(f"an index of {index.dtype} is not supported; convert it, for example to text.")
-
-
-def _index(state: dict[str, Any]) -> pd.Index:
-    if "values" in state:
-        return pd.Index(state["values"], name=state["name"])
-    if state["dtype"] not in _LABELS:
-        raise ValueError(f"unknown type of labels {state['dtype']!r}")
-    return pd.Index(state["labels"], dtype=state["dtype"], name=state["name"], tupleize_cols=False)
-
-
 def _times_state(index: pd.DatetimeIndex | pd.TimedeltaIndex) -> dict[str, Any]:
     zone = getattr(index, "tz", None)
     try:
         tz = checked_zone(None if zone is None else str(zone))
     except ValueError as error:
         raise TypeError(f"{error}; use tz_convert with one, or 'UTC'.") from None
-    if index.freq is not None and to_offset(index.freqstr) != index.freq:
-        raise TypeError(
-            f"the frequency {index.freq!r} has holidays or hours that {index.freqstr!r} does not "
-            "tell; set index.freq = None, and give the frequency to horizons."
-        )
-    parts = {"counts": index.asi8, "unit": index.unit, "tz": tz}
-    return parts | {"freq": index.freqstr, "name": index.name}
+    return {"counts": index.asi8, "unit": index.unit, "tz": tz}
 
 
 def _times(
     cls: type[pd.DatetimeIndex | pd.TimedeltaIndex], kind: str, state: dict[str, Any]
 ) -> pd.DatetimeIndex | pd.TimedeltaIndex:
-    index = cls(state["counts"].view(f"{kind}[{state['unit']}]"), name=state["name"])
-    if (zone := checked_zone(state["tz"])) is not None:
-        index = index.tz_localize("UTC").tz_convert(zone)
-    index.freq = state["freq"]
-    return index
+    index = cls(state["counts"].view(f"{kind}[{state['unit']}]"))
+    zone = checked_zone(state["tz"])
+    return index if zone is None else index.tz_localize("UTC").tz_convert(zone)
 
 
 _OF_PANDAS: dict[type, tuple[Callable, Callable]] = {
-    pd.DataFrame: (_frame_state, _frame),
-    pd.Index: (_index_state, _index),
     pd.DatetimeIndex: (_times_state, partial(_times, pd.DatetimeIndex, "M8")),
     pd.TimedeltaIndex: (_times_state, partial(_times, pd.TimedeltaIndex, "m8")),
-    pd.PeriodIndex: (
-        lambda index: {"ordinals": index.asi8, "freq": index.freqstr, "name": index.name},
-        lambda state: pd.PeriodIndex.from_ordinals(**state),
-    ),
-    pd.MultiIndex: (
-        lambda index: {
-            "levels": list(index.levels),
-            "codes": [np.asarray(codes, dtype=np.int64) for codes in index.codes],
-            "names": list(index.names),
-        },
-        lambda state: pd.MultiIndex(**state),
-    ),
     pd.Timedelta: (
         lambda value: {"count": int(value.asm8.view(np.int64)), "unit": value.unit},
         lambda state: pd.Timedelta(np.timedelta64(state["count"], state["unit"])),
@@ -490,9 +424,3 @@ register_as(np.str_, str)
 for _cls, (_to_state, _from_state) in _OF_PANDAS.items():
     register(_cls, _to_state, _from_state, part="pandas")
 register_attributes(datetime.timedelta, "days", "seconds", "microseconds", part="pandas")
-register_attributes(
-    pd.RangeIndex,
-    *("start", "stop", "step", "name"),
-    part="pandas",
-    length=lambda state: len(range(state["start"], state["stop"], state["step"])),
-)

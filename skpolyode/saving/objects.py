@@ -12,16 +12,15 @@ import hashlib
 import inspect
 import json
 import os
-import pickle
 import stat
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -266,7 +265,9 @@ def _is_object(content: Any) -> bool:
     return isinstance(content, dict) and "object" in content
 
 
-def register_estimator(cls: type | None = None, **options: Any) -> Any:
+def register_estimator(
+    cls: type | None = None, *, fitted: Callable[[Any], dict[str, Any]] = vars, **options: Any
+) -> Any:
     """Register an estimator, so that files can hold its parameters and all other attributes.
 
     Use it as a function, or as a class decorator with or without options. Parameters that an older
@@ -276,6 +277,8 @@ def register_estimator(cls: type | None = None, **options: Any) -> Any:
     ----------
     cls : type or None, default=None
         Exactly this class, not its subclasses. None: used as a decorator with options.
+    fitted : callable, default=vars
+        Returns the attributes that files hold, besides parameters.
     **options : dict
         `part` of :func:`skpolyode.saving.codec.register`.
 
@@ -297,12 +300,12 @@ def register_estimator(cls: type | None = None, **options: Any) -> Any:
     'ShortMemory'
     """
     if cls is None:
-        return partial(register_estimator, **options)
+        return partial(register_estimator, fitted=fitted, **options)
 
     def to_state(estimator: Any) -> dict[str, Any]:
         params = estimator.get_params(deep=False)
-        fitted = {name: value for name, value in vars(estimator).items() if name not in params}
-        return {"params": params, "fitted": fitted}
+        held = {name: value for name, value in fitted(estimator).items() if name not in params}
+        return {"params": params, "fitted": held}
 
     def from_state(state: dict[str, Any]) -> Any:
         if unknown := state["params"].keys() - inspect.signature(cls).parameters.keys():
@@ -331,18 +334,17 @@ def _version() -> str:
 
 
 class SafeFiles:
-    """Mixin, to be listed before a base of sktime, whose files hold pickles."""
+    """Mixin, to be listed before a base of sktime, whose own files hold pickles."""
 
     def save(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Save everything in one file without any code.
+        """Save to one file without any code; a forecaster's holds no series.
 
         Parameters
         ----------
         path : str, PathLike or None, default=None
             Name of the safetensors file, such as "model.safetensors"; an existing file is replaced.
-            A name without an ending, such as "model", also writes "model.zip", which only names the
-            class: with it `sktime.base.load("model")` finds the file. None: a pickle in memory, for
-            `sktime.base.load`.
+            A name without an ending, such as "model", is for `sktime.base.load`: it writes
+            pickles, in "model.zip", which hold series as well. None: the same, in memory.
 
         Returns
         -------
@@ -357,15 +359,6 @@ class SafeFiles:
         --------
         skpolyode.load : Load the file.
         """
-        if path is None:
-            return super().save()
-        save(self, path)
-        if not Path(path).suffix:
-            with ZipFile(f"{os.fspath(path)}.zip", "w") as archive:
-                archive.writestr("_metadata", pickle.dumps(type(self)))
-        return None
-
-    @classmethod
-    def load_from_path(cls, serial: str | os.PathLike[str]) -> Any:
-        """Load the file beside the archive that names the class, for `sktime.base.load`."""
-        return load(Path(serial).with_suffix(""))
+        if path is None or not Path(path).suffix:
+            return super().save(path)
+        return save(self, path)

@@ -2,12 +2,12 @@
 
 The observations are a path X of 1 + 2 D dimensions: time, and the last value and the number of
 observations of each channel. It is causal: between observations only time advances, and values and
-counts step at observations. Over each stretch of a few observations its log-signature l drives the
-state along a learned field that is linear in l::
+counts step at observations. From each observation to the next its log-signature l drives the state
+along a learned field that is linear in l::
 
     dz/ds = F(z) l for s in [0, 1],   F(z) l = W (f(z) * P l),   f a network that ends in tanh
 
-At any time the state is that at the start of the stretch, moved by the log-signature since then:
+At any time the state is that at the last observation, moved by the log-signature since then:
 forecasts need no interpolation, and use no later data. (J. Morrill, C. Salvi, P. Kidger,
 J. Foster, T. Lyons, "Neural rough differential equations for long time series", ICML 2021; P.
 Kidger and others, "Neural controlled differential equations for irregular time series", NeurIPS
@@ -45,7 +45,6 @@ from skpolyode.siblings.base import (
     observed_inputs,
     where_observed,
 )
-from skpolyode.transformers.base import COUNT
 
 Signature = list[Tensor]
 """Levels of n signatures: (n, v), (n, v, v), (n, v, v, v), ..."""
@@ -154,9 +153,9 @@ def _product(x: Signature, y: Signature) -> Signature:
 class NeuralRDE(SiblingModel):
     """A state driven by log-signatures of the observed path.
 
-    The state has the parts `z` (n, H) at the start of a stretch, the signature of the path since
-    then as `s1` (n, V), `s2` (n, V, V), .. with V = 1 + 2 D, the number `count` (n, 1) of its
-    observations, the last values `value` (n, D), and the time `since` the last observation (n, 1).
+    The state has the parts `z` (n, H) at the last observation, the signature of the path since then
+    as `s1` (n, V), `s2` (n, V, V), .. with V = 1 + 2 D, the last values `value` (n, D), and the
+    time `since` the last observation (n, 1).
 
     Parameters
     ----------
@@ -170,8 +169,6 @@ class NeuralRDE(SiblingModel):
         Source of the initial weights.
     depth : int, default=2
         Depth of the log-signatures.
-    stretch : int, default=1
-        Observations per stretch.
     rank : int, default=128
         Number of products in the field.
     head_size : int, default=64
@@ -193,7 +190,6 @@ class NeuralRDE(SiblingModel):
     """
 
     depth: int = 2
-    stretch: int = 1
     rank: int = 128
     head_size: int = 64
     max_gap: float = 16.0
@@ -212,7 +208,7 @@ class NeuralRDE(SiblingModel):
     def initial(self, data: Packed, rows: Tensor) -> State:
         """Learned state before the first observations, which depends on static covariates."""
         n, zeros = len(rows), data.x.new_zeros
-        state = {"count": zeros(n, 1), "value": zeros(n, self.n_channels), "since": zeros(n, 1)}
+        state = {"value": zeros(n, self.n_channels), "since": zeros(n, 1)}
         levels = trivial(n, 1 + 2 * self.n_channels, self.depth, like=data.x)
         signature = {f"s{k}": level for k, level in enumerate(levels, start=1)}
         return {"z": self.start(data, rows)} | state | signature
@@ -236,12 +232,10 @@ class NeuralRDE(SiblingModel):
         jump = torch.cat([torch.zeros_like(step[:, :1]), step, seen], dim=1)  # (n, V)
         new = state | self._continued(state, torch.where(first, 0.0, jump))
         new["z"] = torch.where(first, begun, state["z"])
-        new["count"] = state["count"] + (~first).to(x.dtype)
         new["value"], new["since"] = state["value"] + step, torch.zeros_like(state["since"])
-        # A full stretch ends here, and the next one begins.
-        if (full := new["count"][:, 0] >= self.stretch).any():
-            at, ended = (full.nonzero()[:, 0],), {name: part[full] for name, part in new.items()}
-            names = ["count", *(f"s{k}" for k in range(1, self.depth + 1))]
+        if (later := ~first[:, 0]).any():  # the signature of the next piece begins here
+            at, ended = (later.nonzero()[:, 0],), {name: part[later] for name, part in new.items()}
+            names = [f"s{k}" for k in range(1, self.depth + 1)]
             begun = {name: torch.zeros_like(ended[name]) for name in names} | {"z": self.now(ended)}
             new |= {name: new[name].index_put(at, part) for name, part in begun.items()}
         return where_observed(mask, new, state)
@@ -277,12 +271,11 @@ class NeuralRDE(SiblingModel):
 class NeuralRDETransformer(SiblingTransformer):
     """Embed irregular series by a state that log-signatures of the path drive (Neural RDE).
 
-    The observations form a path of time, last values and counts. The log-signature of each stretch
-    of the path (its increments, areas and so on) moves a learned state. The embedding is the state
-    after the last observation. With ``depth=1`` this is a Neural CDE.
+    The observations form a path of time, last values and counts. The log-signature of the path
+    since the last observation (its increments, areas and so on) moves a learned state. The
+    embedding is the state after the last observation. With ``depth=1`` this is a Neural CDE.
 
-    Use it where the order of events in different channels matters, and for oversampled series:
-    longer stretches, at depth 2 or 3, summarise many observations. For sparse samples of smooth
+    Use it where the order of events in different channels matters. For sparse samples of smooth
     dynamics the other models forecast better.
 
     Parameters
@@ -290,8 +283,6 @@ class NeuralRDETransformer(SiblingTransformer):
     depth : int, default=2
         Depth of the log-signatures, 1 to 3. A state holds ``(1 + 2 D)**depth`` numbers for D
         channels: use 1 for more than about ten.
-    stretch : int, default=1
-        Observations per stretch. With more of them the state moves less often and more coarsely.
     hidden_size : int or "auto", default="auto"
         Length of the state, and number of features. "auto" takes 32 per channel, as many features
         as `PolyODETransformer` has coefficients, but no more than 256.
@@ -307,7 +298,7 @@ class NeuralRDETransformer(SiblingTransformer):
 
     Notes
     -----
-    With the log-signature l of the path from the start of a stretch until now::
+    With the log-signature l of the path from the last observation until now::
 
         dz/ds = W (f(z) * P l) for s in [0, 1],   forecast = network(z(1))
 
@@ -338,16 +329,14 @@ class NeuralRDETransformer(SiblingTransformer):
     """
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
-        "depth": [Interval(Integral, 1, 3, closed="both")],
-        "stretch": [COUNT],
+        "depth": [Interval(Integral, 1, 3, closed="both")]
     }
 
     model = NeuralRDE
 
-    def __init__(self, *, depth: int = 2, stretch: int = 1, **training: Any) -> None:
+    def __init__(self, *, depth: int = 2, **training: Any) -> None:
         self.depth = depth
-        self.stretch = stretch
         super().__init__(**training)
 
     def _model_options(self, sizes: Sizes) -> dict[str, Any]:
-        return {"depth": self.depth, "stretch": self.stretch}
+        return {"depth": self.depth}

@@ -1,15 +1,14 @@
 """S4 with true gaps: layers of diagonal state spaces, each exact over any gap.
 
 Each of the H features of a layer drives a separate state, ``dx/dt = lambda x + s b u`` with complex
-lambda and a speed s, which is read as ``y = 2 Re(C x) + D u``. The features at an observation are
-either held until the next one, or are an impulse at the observation::
+lambda and a speed s, which is read as ``y = 2 Re(C x) + D u``. The features are impulses at the
+observations::
 
-    held:      x(t + g) = exp(lambda g) x(t) + (exp(lambda g) - 1) / lambda s b u
-    impulses:  x(t + g) = exp(lambda g) x(t),   x := x + s b u at the observation
+    x(t + g) = exp(lambda g) x(t),   x := x + s b u at the observation
 
-Both are the solutions of their equations, for any gap g. The features u of the first layer are a
-map of [m x, m, s, log(1 + gap)], with the mask m of an observation x and static covariates s; those
-of the next layer are ``u + GLU(GELU(y))``, at the observation. Forecasts are a network of these
+This is the solution of the equation, for any gap g. The features u of the first layer are a map of
+[m x, m, s, log(1 + gap)], with the mask m of an observation x and static covariates s; those of the
+next layer are ``u + GLU(GELU(y))``, at the observation. Forecasts are a network of these
 outputs of all layers, with the states at the forecast time. (A. Gu, A. Gupta, K. Goel, C. Re, "On
 the parameterization and initialization of diagonal state space models", NeurIPS 2022; with the gap
 in the exponential as in J. T. H. Smith, A. Warrington, S. W. Linderman, "Simplified state space
@@ -32,7 +31,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import StrOptions
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -67,17 +65,12 @@ class DiagonalStateSpace(nn.Module):
         Number H of features.
     n_pairs : int
         Number K of complex states of each feature.
-    is_held : bool
-        Whether a feature is held after an observation, or is an impulse at it.
     generator : torch.Generator or None
         Source of the weights.
     """
 
-    def __init__(
-        self, n_features: int, n_pairs: int, is_held: bool, generator: torch.Generator | None
-    ) -> None:
+    def __init__(self, n_features: int, n_pairs: int, generator: torch.Generator | None) -> None:
         super().__init__()
-        self.is_held = is_held
         self.log_speed = nn.Parameter(torch.empty(n_features, 1, 1, dtype=torch.float32))
         spectrum = torch.full((2, n_features, n_pairs), math.log(0.5), dtype=torch.float32)
         if not spectrum.is_meta:  # there arithmetic is slow, as in `draw_normal`
@@ -102,29 +95,19 @@ class DiagonalStateSpace(nn.Module):
         speed = torch.exp(_SLOWLY * self.log_speed[..., 0])
         return torch.complex(-speed * torch.exp(decay), speed * frequency), speed
 
-    def flow(self, x: Tensor, u: Tensor, gap: Tensor) -> Tensor:
-        """Exact states (n, 2, H, K) after gaps (n,), with features `u` (n, H) if they are held."""
-        turn, weight = self.over(gap)
-        (c, s), (real, imaginary) = turn.unbind(1), x.unbind(1)
-        moved = torch.stack([c * real - s * imaginary, s * real + c * imaginary], dim=1)
-        return moved if weight is None else torch.addcmul(moved, weight, u[:, None, :, None])
+    def flow(self, x: Tensor, gap: Tensor) -> Tensor:
+        """Exact states (n, 2, H, K) after gaps (n,)."""
+        (c, s), (real, imaginary) = self.over(gap).unbind(1), x.unbind(1)
+        return torch.stack([c * real - s * imaginary, s * real + c * imaginary], dim=1)
 
-    def over(self, gap: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Complex factors (n, 2, H, K) of states, and of held features, over gaps (n,)."""
+    def over(self, gap: Tensor) -> Tensor:
+        """Complex factors ``exp(lambda gap)`` (n, 2, H, K) of states over gaps (n,)."""
         (rates, speed), (gap, row) = self.rates(), gap.unique(return_inverse=True)
         gap = gap.clamp(max=LONGEST).to(speed.dtype)[:, None, None]
         # Real arithmetic: complex functions of torch are several times slower.
         a, b = gap * rates.real, gap * rates.imag  # (gaps, H, K)
         cosine, sine, size = torch.cos(b), torch.sin(b), torch.exp(a)
-        turn = torch.stack([size * cosine, size * sine], dim=1)[row]  # exp(lambda gap)
-        if not self.is_held:
-            return turn, None
-        # exp(lambda gap) - 1, accurate for short gaps as well
-        less = torch.expm1(a) * cosine - 2 * torch.sin(b / 2).square(), size * sine
-        factor = speed * torch.complex(*self.b) / rates  # (H, K)
-        p, q = factor.real, factor.imag
-        weight = torch.stack([p * less[0] - q * less[1], q * less[0] + p * less[1]], dim=1)
-        return turn, weight[row]
+        return torch.stack([size * cosine, size * sine], dim=1)[row]
 
     def scan(
         self, x: Tensor, u: Tensor, gap: Tensor, sizes: Sequence[int]
@@ -146,20 +129,13 @@ class DiagonalStateSpace(nn.Module):
         -------
         before, after : Tensor of shape (P, 2, H, K)
         """
-        turn, weight = self.over(gap)
-        if weight is not None:
-            push = weight * u[before_each(sizes, u.device), None, :, None]  # (P - n, 2, H, K)
-            before = after = LinearRecurrence.apply(x, turn, push, sizes)
-        else:
-            kick = self.rates()[1] * self.b * u[:, None, :, None]  # (P, 2, H, K)
-            after = LinearRecurrence.apply(x + kick[: sizes[0]], turn, kick[sizes[0] :], sizes)
-            before = after - kick
-        return before, after
+        turn = self.over(gap)
+        kick = self.rates()[1] * self.b * u[:, None, :, None]  # (P, 2, H, K)
+        after = LinearRecurrence.apply(x + kick[: sizes[0]], turn, kick[sizes[0] :], sizes)
+        return after - kick, after
 
     def observe(self, x: Tensor, u: Tensor) -> Tensor:
         """States (n, 2, H, K) after observations with features `u` (n, H)."""
-        if self.is_held:
-            return x
         _, speed = self.rates()
         return torch.addcmul(x, speed * self.b, u[:, None, :, None])
 
@@ -359,8 +335,6 @@ class S4(SiblingModel):
         Source of the initial weights.
     pairs : sequence of int, default=(8, 8)
         Number K of complex states of each feature, the same for each layer.
-    inputs : {"held", "impulses"}, default="held"
-        Whether features are held until the next observation, or are impulses.
     memory : Memory or None, default=None
         Measure of a memory of the observations, joined by lines; its coefficients are inputs of
         the first layer.
@@ -382,7 +356,6 @@ class S4(SiblingModel):
     """
 
     pairs: Sequence[int] = (8, 8)
-    inputs: str = "held"
     memory: Memory | None = None
     head_size: int = 64
 
@@ -392,13 +365,13 @@ class S4(SiblingModel):
         return len(self.pairs) * self.hidden_size
 
     def _make_layers(self, generator: torch.Generator | None) -> None:
-        hidden_size, n_channels, held = self.hidden_size, self.n_channels, self.inputs == "held"
+        hidden_size, n_channels = self.hidden_size, self.n_channels
         n_inputs = 2 * n_channels + self.n_static + 1
         if self.memory is not None:
             n_inputs += n_channels * self.memory.n_coefficients
         self.encoder = drawn(nn.Linear, n_inputs, hidden_size, generator=generator)
         self.layers = nn.ModuleList(
-            DiagonalStateSpace(hidden_size, k, held, generator) for k in self.pairs
+            DiagonalStateSpace(hidden_size, k, generator) for k in self.pairs
         )
         self.norms = nn.ModuleList(
             nn.LayerNorm(hidden_size, dtype=torch.float32) for _ in self.pairs
@@ -421,9 +394,8 @@ class S4(SiblingModel):
 
     def flow(self, state: State, gap: Tensor, elapsed: Tensor) -> State:
         """State after gaps (n,)."""
-        parts = state["x"].unbind(1), state["r"].unbind(1)
-        columns = zip(self.layers, self.norms, *parts, strict=True)
-        x = torch.stack([layer.flow(x, norm(r), gap) for layer, norm, x, r in columns], dim=1)
+        parts = zip(self.layers, state["x"].unbind(1), strict=True)
+        x = torch.stack([layer.flow(x, gap) for layer, x in parts], dim=1)
         moved = {"x": x, "since": state["since"] + gap[:, None].to(x.dtype)}
         if self.memory is not None:
             moved["c"] = self.memory.hold(state["c"], state["value"], gap, elapsed)
@@ -555,9 +527,6 @@ class S4Transformer(SiblingTransformer):
         Number of layers.
     state_size : int, default=8
         Length of the state of each feature, in real numbers; even. Raise it for long series.
-    inputs : {"impulses", "held"}, default="impulses"
-        How features drive the states: as "impulses" at observations, or "held" until the next one.
-        Choose "held" where the signal moves in steps.
     memory : bool, default=False
         Whether a polynomial memory of the observations, joined by lines, is an input of the first
         layer and a part of the embedding: that of `HiPPOTransformer`, with 32 coefficients per
@@ -615,7 +584,6 @@ class S4Transformer(SiblingTransformer):
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "n_layers": [COUNT],
         "state_size": [COUNT],
-        "inputs": [StrOptions({"held", "impulses"})],
         "memory": ["boolean"],
         "window": DURATION,
     }
@@ -628,14 +596,12 @@ class S4Transformer(SiblingTransformer):
         *,
         n_layers: int = 2,
         state_size: int = 8,
-        inputs: str = "impulses",
         memory: bool = False,
         window: Duration = "auto",
         **training: Any,
     ) -> None:
         self.n_layers = n_layers
         self.state_size = state_size
-        self.inputs = inputs
         self.memory = memory
         self.window = window
         super().__init__(**training)
@@ -645,6 +611,5 @@ class S4Transformer(SiblingTransformer):
             raise ValueError(f"state_size must be even, got {self.state_size}.")
         return {
             "pairs": [self.state_size // 2] * self.n_layers,
-            "inputs": self.inputs,
             "memory": LegTMemory(32, sizes.window(self.window)) if self.memory else None,
         }

@@ -77,8 +77,6 @@ class Muon:
         average however wide the layer is. An attribute that may be set anew before each step.
     momentum : float, default=0.9
         Share of the past in the gradient of matrices.
-    vector_lr : float, default=0.4
-        Step of the vectors, relative to `lr`.
     weight_decay : float, default=0.1
         Shrinking rate of the matrices, relative to `lr`. It makes the learned field smooth: on
         the sparsest benchmark (Synthetic) it halves the held-out error, on Lorenz63 the error of
@@ -103,13 +101,11 @@ class Muon:
         parameters: Iterable[Tensor],
         lr: float,
         momentum: float = 0.9,
-        vector_lr: float = 0.4,
         weight_decay: float = 0.1,
     ) -> None:
         self.parameters = list(parameters)
         self.lr = lr
         self.momentum = momentum
-        self.vector_lr = vector_lr
         self.weight_decay = weight_decay
         self.state: list[dict] = [{} for _ in self.parameters]
 
@@ -137,7 +133,7 @@ class Muon:
         matrix.add_(orthogonalise(ahead), alpha=-self.lr * size)
 
     def _step_vector(self, vector: Tensor, state: dict) -> None:
-        """Adam with its default constants."""
+        """Adam with its default constants, and 0.4 of the rate of matrices."""
         if not state:
             state.update(step=0, mean=torch.zeros_like(vector), square=torch.zeros_like(vector))
         state["step"] += 1
@@ -145,7 +141,7 @@ class Muon:
         state["square"].lerp_(vector.grad.square(), 0.001)
         mean = state["mean"] / (1 - 0.9 ** state["step"])
         deviation = (state["square"] / (1 - 0.999 ** state["step"])).sqrt_()
-        vector.addcdiv_(mean, deviation + 1e-8, value=-self.lr * self.vector_lr)
+        vector.addcdiv_(mean, deviation + 1e-8, value=-0.4 * self.lr)
 
 
 ALL_EPOCHS = "all epochs"
@@ -162,6 +158,13 @@ _NEGLIGIBLE = 1e-3  # relative differences of errors below this are ignored
 _TOLERATED, _ENOUGH_SERIES = 0.01, 10
 _ERROR, _AHEAD, _LOSS = "validation_error", "error_ahead", "training_loss"
 SETTLING = 4  # epochs at least after a turn
+_CLIP = 0.5  # largest norm of a gradient
+# Share of all steps over which weights are averaged. The average is validated and kept, and a task
+# prepares its epochs with it (benchmarks/NOTES.md, "Averaged weights").
+_AVERAGED = 0.05
+# Share of the rate down to which it is halved where noise is being learned (there, too).
+_SLOWEST = 1 / 16
+_AS_GOOD = 1.02  # times the best product of errors, up to which the last weights are kept
 
 
 @dataclass(frozen=True)
@@ -251,12 +254,12 @@ class Judged(NamedTuple):
 
 
 def warn_if_nothing_was_learned(
-    report: TrainingReport, judged: Judged | None, *, from_scratch: bool
+    report: TrainingReport, judged: Judged | None, *, judges_untrained: bool
 ) -> None:
     """Warn of a model that forecasts no better than the mean, or than the untrained model.
 
-    Weights that a warm start goes on from may be the best already; only a model that was trained
-    `from_scratch` is compared with the untrained one.
+    Where a caller of `fit_stages` judges forecasts itself, `judges_untrained` is False: the model
+    is then only compared with the mean.
     """
     what = f"nothing was learned in {report.n_epochs} epochs"
     found = f"validation_error_={report.best_error:.3g}, that of the mean is 1"
@@ -265,9 +268,9 @@ def warn_if_nothing_was_learned(
     # Held-out series may vary more than the others; the error of the mean is then above 1, too.
     if report.best_error > 1 and (judged is None or not judged.gain > 0):
         why = "forecasts are worse than the mean of their channels"
-    elif from_scratch and report.best_epoch == 0 < report.best_error:
+    elif judges_untrained and report.best_epoch == 0 < report.best_error:
         why = "no weights forecast better than the untrained ones, which were kept"
-    elif from_scratch and judged is not None and not judged.is_sure and report.best_error > 0:
+    elif judges_untrained and judged is not None and not judged.is_sure and report.best_error > 0:
         what = f"it is not sure that anything was learned in {report.n_epochs} epochs"
         why = "forecasts are no better than the mean of their channels, or by chance"
     else:
@@ -347,8 +350,8 @@ class Turn(NamedTuple):
     apply: Callable[[Any], None]
 
 
-def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
-    """Share of the peak learning rate at a step: a linear warm-up, then a cosine to zero.
+def one_cycle(step: int, total: int) -> float:
+    """Share of the peak learning rate at a step: a linear warm-up of 2 %, then a cosine to zero.
 
     Parameters
     ----------
@@ -356,8 +359,6 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
         Steps done.
     total : int
         Steps of the whole cycle.
-    warm_up : float, default=0.02
-        Share of the cycle in which the rate rises.
 
     Examples
     --------
@@ -365,7 +366,7 @@ def one_cycle(step: int, total: int, warm_up: float = 0.02) -> float:
     >>> [round(one_cycle(step, 20), 2) for step in (0, 1, 2, 11, 20)]
     [0.5, 1.0, 0.99, 0.46, 0.0]
     """
-    rise = max(1, round(warm_up * total))
+    rise = max(1, round(0.02 * total))
     if step < rise:
         return (step + 1) / (rise + 1)
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, total - rise)))
@@ -600,26 +601,9 @@ class Trainer:
         Stop after this many epochs whose validation error was surely larger than the best one (see
         `is_surely_larger`), once trained weights were better than untrained ones; None never stops
         early.
-    clip : float, default=0.5
-        Largest norm of a gradient.
-    averaged : float, default=0.05
-        Share of all steps over which weights are averaged; 0 averages none. The average is
-        validated and kept, and a task prepares its epochs with it. When it was chosen, the test for
-        noise still had the weights of the last step, and later weights did not win ties. Over 21
-        small real sets errors of the next row, without the stack, were then 0.99, 1.01, 0.95 and
-        0.96 times those of 0 with 0.0125, 0.025, 0.05 and 0.1. Today they are 0.985 and 0.956 times
-        those (two seeds).
     optimizer : callable, default=Muon
         Makes an optimizer of the parameters and the keyword `lr`. It must offer what
         :class:`Muon` does: `lr`, `zero_grad` and `step`.
-    slowest : float, default=0.0625
-        Share of the rate down to which it is halved where noise is being learned; 1 never halves
-        it. Compared with 1, squared errors 4, 8 and 16 rows ahead are 0.98, 0.97 and 0.90 times as
-        large on wards, those 1, 4, 8 and 16 rows ahead 0.96, 0.97, 0.93 and 0.89 times on storms,
-        and 1.06 times on wages. On simulated systems and turbofan engines hardly any fit learns
-        noise.
-    as_good : float, default=1.02
-        The last weights are kept unless their product of errors is so many times the best one.
     remedy : str, default="lower it"
         Advice at the end of the warning about an infinite loss, which names the rate.
     turn : Turn or None, default=None
@@ -652,11 +636,7 @@ class Trainer:
     batch_size: int
     max_epochs: int
     patience: int | None
-    clip: float = 0.5
-    averaged: float = 0.05
     optimizer: Callable[..., Any] = Muon
-    slowest: float = 1 / 16
-    as_good: float = 1.02
     remedy: str = "lower it"
     turn: Turn | None = None
 
@@ -789,7 +769,7 @@ class _Run:
             # Noise is being learned if the training loss falls while the validation error surely
             # rises: go on from the best weights at half of the rate.
             loss, best = self.history[-2].get(_LOSS), self.history[self.best_epoch].get(_LOSS)
-            if self.best_epoch and loss < best and self.share > self.trainer.slowest:
+            if self.best_epoch and loss < best and self.share > _SLOWEST:
                 self.share /= 2
                 self.module.load_state_dict(self.best)
 
@@ -809,10 +789,10 @@ class _Run:
 
         At high rates a low error may be luck, and most is gained while the rate falls.
         """
-        trainer, error = self.trainer, self.history[-1][_ERROR]
+        error = self.history[-1][_ERROR]
         has_learned = self.best_epoch > 0 and error < self.history[0][_ERROR]
         as_good = not is_surely_larger(self.task.series_errors, self.best_series)
-        return has_learned and as_good and self._score(error) <= trainer.as_good * self.best_score
+        return has_learned and as_good and self._score(error) <= _AS_GOOD * self.best_score
 
     def _reason_to_stop(self, epoch: int) -> str | None:
         if not len(self.task.items):
@@ -847,10 +827,10 @@ class _Run:
             self.optimizer.lr = trainer.learning_rate * share
             loss = self.task.loss(index)
             loss.backward()
-            norm = nn.utils.clip_grad_norm_(self.module.parameters(), trainer.clip)
+            norm = nn.utils.clip_grad_norm_(self.module.parameters(), _CLIP)
             if not torch.isfinite(norm):
                 return float("nan")
             self.optimizer.step()
-            self.average.update(trainer.averaged * trainer.max_epochs * n_batches)
+            self.average.update(_AVERAGED * trainer.max_epochs * n_batches)
             total += loss.item() / n_batches
         return total

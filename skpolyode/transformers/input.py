@@ -62,10 +62,7 @@ def fit_series(
     """
     _check_parameters(estimator)
     with unchanged_by_errors(estimator) as stopped, naming_owner(estimator), learning():
-        continues = continues_fit(estimator)
-        panel = read_panel(estimator, X, reset=not continues, limits=limits)
-        if continues:
-            _refuse_new_static(estimator, panel)
+        panel = read_panel(estimator, X, reset=True, limits=limits)
         refuse_reordered(y, panel, "y")
         used, known = observed_series(panel), drop_empty(panel)
         given = {k: one_each(x, panel, k) for k, x in entries.items() if x is not None}
@@ -347,23 +344,6 @@ def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
     for message, is_true in messages.items():
         if is_true:
             warnings.warn(message, stacklevel=4)
-
-
-def continues_fit(estimator: Any) -> bool:
-    """Whether a fit continues the last one: its series are then read like those of `transform`."""
-    return getattr(estimator, "warm_start", False) and hasattr(estimator, "embedder_")
-
-
-def _refuse_new_static(estimator: Any, panel: Panel) -> None:
-    """Raise a ValueError for static covariates that the model of a warm start does not read."""
-    encoder = estimator.embedder_.static
-    known = [] if encoder is None else [*encoder.numeric, *encoder.categories]
-    given = [] if panel.static is None else list(panel.static)
-    if new := [name for name in given if name not in known]:
-        raise ValueError(
-            f"X has the static covariates {new}, which the last fit did not have, and "
-            "warm_start=True continues its model: leave them out, or set warm_start=False."
-        )
 
 
 def check_sizes(

@@ -47,7 +47,6 @@ from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import COUNT_OR_AUTO, POSITIVE, SeriesTransformer
 from skpolyode.transformers.input import (
     check_sizes,
-    continues_fit,
     fit_series,
     read_panel,
 )
@@ -108,9 +107,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         are held out instead; without such a series, the training error is used. None trains on all
         series for all epochs; the stacking then gives the model too much weight. Ignored if `fit`
         gets `validation`.
-    warm_start : bool, default=False
-        Continue from the weights, scales and other settings of the last fit, on series with the
-        channels, units and covariates of that fit.
     random_state : int, RandomState instance or None, default=None
         Seed of initial weights, minibatches and held-out series. Global generators are not used.
     device : str, default="cpu"
@@ -164,7 +160,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         "batch_size": COUNT_OR_AUTO,
         "max_epochs": COUNT_OR_AUTO,
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "device": [str],
         "verbose": ["verbose", StrOptions({"auto"})],
@@ -189,7 +184,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
         validation_fraction: float | None = 0.1,
-        warm_start: bool = False,
         random_state: Any = None,
         device: str = "cpu",
         verbose: int | str = "auto",
@@ -199,7 +193,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.validation_fraction = validation_fraction
-        self.warm_start = warm_start
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
@@ -559,17 +552,14 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         check_device(self.device)
         random_state = local_random_state(self.random_state)
         generator = torch.Generator().manual_seed(int(random_state.randint(2**31)))
-        continues, longest = continues_fit(self), window_rows or LONG_SERIES
+        longest = window_rows or LONG_SERIES
         if validation is None:
             split = hold_out(panel, self.validation_fraction, random_state, longest, groups)
         else:
             split = with_validation(panel, validation, groups)
         trained = split.trained
-        if continues:
-            embedder = self._continued(self.embedder_.with_own_model())
-        else:
-            embedder = self._new_embedder(trained, generator)
-            check_sizes(panel, embedder.units.scaler)  # of held-out series as well
+        embedder = self._new_embedder(trained, generator)
+        check_sizes(panel, embedder.units.scaler)  # of held-out series as well
         embedder.to(self.device)
         stopping, judging = judging_part(split, groups)
         length = window_rows or self._rows_to_cut(embedder)
@@ -586,7 +576,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         )
         report_hold_out(self.fit_report_, stopping, judging)
         run_stages([*(stage for stage in self.stages if stage.name not in skip), *then], state)
-        return self._take_over(state, judges_untrained=not (continues or skip))
+        return self._take_over(state, judges_untrained=not skip)
 
     def _take_over(self, state: FitState, *, judges_untrained: bool) -> str | None:
         """Set the fitted attributes; returns the message of an interruption, else None."""
@@ -596,7 +586,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
         vars(self).update(state.fitted)
         if report.n_epochs >= FEWEST_EPOCHS:  # fewer are a trial run: do not warn
-            warn_if_nothing_was_learned(report, state.judged, from_scratch=judges_untrained)
+            warn_if_nothing_was_learned(report, state.judged, judges_untrained=judges_untrained)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
@@ -605,19 +595,6 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         known = n_features_of(read["static"]), sizes_of(read["inputs"]), units.time_scale, panel
         sizes = Sizes(panel.n_channels, *known)
         return ModelEmbedder(self._new_model(sizes, generator).float(), units, **read)
-
-    def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
-        """Embedder that a warm start continues; a ValueError if parameters need another model."""
-        n_static = n_features_of(embedder.static)
-        sizes = Sizes(self.n_channels_in_, n_static, sizes_of(embedder.inputs))
-        like = self._new_model(sizes, torch.Generator())
-        shapes = [[tuple(p.shape) for p in model.parameters()] for model in (like, embedder.model)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(
-                "warm_start=True continues the model of the last fit, but the number of channels "
-                "or the parameters now ask for another one; keep them or set warm_start=False."
-            )
-        return embedder
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """Rows of the windows that long series are cut into for training; None: do not cut."""

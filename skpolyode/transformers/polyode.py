@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -556,27 +555,6 @@ class PolyODETransformer(NeuralTransformer):
         """Widths of all layers of the field; the first and the last are that of the state."""
         size = n_channels * (1 + self._context_size(n_channels)) + self._state_size
         return [size, *layer_sizes(self.hidden_layer_sizes), size]
-
-    def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
-        model, widths = embedder.model, self._widths(self.n_channels_in_)
-        layers = model.field.layers
-        inner, size = [layer.in_features for layer in layers[1:]], layers[-1].out_features
-        update = "noisy" if model.filters else "exact"
-        is_kept = {
-            "the number of channels, n_coefficients, hidden_size or hidden_layer_sizes": (
-                ([size, *inner, size], model.parts[1]) == (widths, self._state_size)
-            ),
-            f"measure={self.measure!r}": isinstance(embedder.past.memory, MEMORIES[self.measure]),
-            f"observations={self.observations!r}": self.observations in ("auto", update),
-        }
-        for name, is_same in is_kept.items():
-            if not is_same:
-                raise ValueError(
-                    f"warm_start=True continues the model of the last fit, but {name} now asks for "
-                    "another one; keep it or set warm_start=False."
-                )
-        # The learned size of path errors is that of the last fit: drop it.
-        return replace(embedder, blocks=_BLOCKS[self.embedding], scale=None)
 
     def _rows_to_cut(self, embedder: ModelEmbedder) -> int | None:
         """Rows of windows: the dynamics forget, so training need not run through whole series.

@@ -610,7 +610,6 @@ class StackForecasts(Stage):
     name: ClassVar[str] = "stacking"
 
     def run(self, state: FitState) -> None:
-        """Set them, as `skpolyode.seams` has it, in place of those of an earlier fit."""
-        state.embedder = replace(state.embedder.without_late(), scale=state.embedder.scale)
+        """Set them, as `skpolyode.seams` has it."""
         seams.questions().learn_path_errors(state)
         seams.stack_forecasts(state)

@@ -192,8 +192,7 @@ class InterpolationTransformer(SeriesTransformer):
 
     The coefficients of a sliding memory approximate the projection of the path onto the
     polynomials: the memory takes what leaves the window from its own reconstruction. The error
-    grows with the roughness of the path and with fewer coefficients; see
-    :func:`skpolyode.memory.legt_closure_error`.
+    grows with the roughness of the path and with fewer coefficients.
 
     Examples
     --------

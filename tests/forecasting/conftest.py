@@ -13,7 +13,7 @@ from tests import quick
 
 START = pd.Timestamp("2024-03-01")
 HOUR = pd.Timedelta(hours=1)
-OWN = ("random_state", "calibration_fraction", "update_epochs")
+OWN = ("random_state", "calibration_fraction")
 
 
 def waves(n_series: int, seed: int, noise: float = 0.1, fewest: int = 20) -> Panel:

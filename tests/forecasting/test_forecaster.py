@@ -224,19 +224,13 @@ def weights(forecaster: PolyODEForecaster) -> np.ndarray:
     return np.concatenate([p.detach().numpy().ravel() for p in parameters])
 
 
-def test_update_trains_only_on_request():
+def test_update_moves_the_context_only():
     y = frame(waves(3, seed=5))
-    head = y.groupby(level="who").head(15)
-    fitted = tiny(update_epochs=3).fit(head)
+    fitted = tiny().fit(y.groupby(level="who").head(15))
     before, transformer = weights(fitted), fitted.transformer_
-    fitted.update(y, update_params=False)
+    fitted.update(y)
     assert fitted.transformer_ is transformer
-    fitted.update(y, update_params=True)
-    assert not np.array_equal(weights(fitted), before)
-    assert fitted.transformer_.get_params() == transformer.get_params()
-    still = tiny(update_epochs=0).fit(head)
-    transformer = still.transformer_
-    assert still.update(y, update_params=True).transformer_ is transformer
+    np.testing.assert_array_equal(weights(fitted), before)
 
 
 def test_fit_after_pretrain_only_sets_the_context(forecaster, y):
@@ -264,8 +258,8 @@ def test_a_panel_with_real_times_can_be_learned():
     learned = tiny().pretrain(panel)
     assert learned.state == "pretrained"
     assert learned.clone().forecast(panel, [12.5, 13.0]).lengths.tolist() == [2] * 12
-    before = weights(learned)
-    assert not np.array_equal(weights(learned.pretrain(panel)), before)
+    learned.pretrain(panel[:8])  # trains anew
+    np.testing.assert_array_equal(weights(learned), weights(tiny().pretrain(panel[:8])))
 
 
 def test_a_long_series_is_learned_in_windows():

@@ -234,20 +234,6 @@ def test_refused_updates_of_one_series_change_nothing(y, remember):
     )
 
 
-def test_a_failed_training_undoes_the_update(y, monkeypatch):
-    forecaster = tiny(update_epochs=1).fit(y)
-    expected, cutoff = forecaster.predict([HOUR]), forecaster.cutoff
-
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PolyODEForecaster, "_retrain", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        forecaster.update(later(y))
-    assert forecaster.cutoff is cutoff
-    pd.testing.assert_frame_equal(forecaster.predict([HOUR]), expected)
-
-
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
 @pytest.mark.parametrize("of", ["frame", "panel"])
 def test_updates_on_a_clock_without_the_time_zone_of_fit(forecaster, y, of, zone):
@@ -270,9 +256,6 @@ def test_unknown_instance_of_residuals(forecaster, y):
     ("options", "message"),
     [
         ({"calibration_fraction": 1.0}, "calibration_fraction must lie between 0 and 1, got 1.0"),
-        ({"update_epochs": -1}, "update_epochs must be an int of 0 or more, got -1"),
-        ({"update_epochs": "2"}, "update_epochs must be an int of 0 or more, got '2'"),
-        ({"update_epochs": 1.5}, "update_epochs must be an int of 0 or more, got 1.5"),
         ({"horizon": 0}, "'horizon' parameter"),
     ],
 )

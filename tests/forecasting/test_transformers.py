@@ -99,19 +99,6 @@ class TestEveryTransformer:
         one = pretrained[name].forecast(seconds[1:2], later[:1])
         np.testing.assert_allclose(one.values[0], answer.values[2], rtol=1e-9)
 
-    def test_update_goes_on_training(self, pretrained, panel, name):
-        y = frame(panel[:3])
-        forecaster = pretrained[name].clone().fit(y)
-        before = forecaster.transformer_
-        states = [p.clone() for p in before.embedder_.model.parameters()]
-        forecaster.update(y.groupby(level="who").tail(6) + 1.0)
-        after = forecaster.transformer_
-        assert after.get_params() == before.get_params()
-        pairs = zip(states, after.embedder_.model.parameters(), strict=True)
-        assert any(not old.equal(new) for old, new in pairs)
-        pairs = zip(states, before.embedder_.model.parameters(), strict=True)
-        assert all(old.equal(new) for old, new in pairs)
-
     def test_file(self, pretrained, panel, name, tmp_path):
         forecaster = pretrained[name].clone().fit(frame(panel[:2]), fh=[HOUR, 5 * HOUR])
         forecaster.save(tmp_path / "model.safetensors")
@@ -161,7 +148,7 @@ def test_between_observations_the_answer_is_the_learned_path(pretrained, panel):
 def test_parameters_of_the_transformer_are_reached():
     forecaster = PolyODEForecaster(PolyODETransformer(n_coefficients=3))
     assert forecaster.get_params()["transformer__n_coefficients"] == 3
-    forecaster.set_params(transformer__n_coefficients=5, update_epochs=0)
+    forecaster.set_params(transformer__n_coefficients=5)
     assert forecaster.transformer.n_coefficients == 5
     copy = forecaster.clone()
     assert copy.transformer is not forecaster.transformer
@@ -192,15 +179,6 @@ def test_without_a_seed_that_of_the_transformer_counts():
     np.testing.assert_array_equal(
         own.forecast(panel, [13.0]).values, given.pretrain(panel).forecast(panel, [13.0]).values
     )
-
-
-def test_a_warm_start_is_not_taken_from_one_training_to_the_next(panel):
-    few, answers = panel[:1], []
-    for warm_start in (False, True):
-        transformer = ToyTransformer(max_epochs=2, warm_start=warm_start)
-        forecaster = PolyODEForecaster(transformer, random_state=0).pretrain(few)
-        answers.append(forecaster.forecast(few, [13.0]).values)
-    np.testing.assert_allclose(*answers, rtol=1e-9)
 
 
 @pytest.mark.parametrize("transformer", [HiPPOTransformer(), PolyODETransformer, "polyode"])

@@ -10,8 +10,9 @@ import torch
 from scipy.integrate import quad_vec
 from scipy.interpolate import CubicHermiteSpline, CubicSpline, PchipInterpolator
 
+from benchmarks.memory_errors import legt_closure_error
 from skpolyode.embedders.paths import KINDS, ChannelRows, path_pieces
-from skpolyode.memory import LegSMemory, LegTMemory, legt_basis, legt_closure_error
+from skpolyode.memory import LegSMemory, LegTMemory, legt_basis
 from skpolyode.memory.base import remember
 
 TIMES = np.array([0.0, 1e-3, 0.3, 0.35, 1.1, 1.4, 2.0])

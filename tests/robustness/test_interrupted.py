@@ -123,14 +123,6 @@ def test_the_fit_around_an_interrupted_training_is_completed(name, ctrl_c):
     assert fits._stopped.get() is None
 
 
-def test_an_interrupted_update_is_completed(ctrl_c):
-    forecaster = PolyODEForecaster(small(max_epochs=1), update_epochs=3).fit(FRAME)
-    with pytest.warns(UserWarning, match=GOES_ON), pytest.raises(KeyboardInterrupt):
-        forecaster.update(later(FRAME))
-    assert forecaster.cutoff[0] == pd.Timestamp("2024-01-02 15:00")
-    assert np.isfinite(forecaster.predict([1])).all(axis=None)
-
-
 class Stopped(LogisticRegression):
     def fit(self, *_, **__):
         raise KeyboardInterrupt("second")

@@ -103,48 +103,19 @@ def test_random_state_goes_on_where_it_was(n_draws):
     assert back.standard_normal(5).tolist() == state.standard_normal(5).tolist()
 
 
-START = pd.Timestamp("2024-01-31 10:00:00.123456789")
-INDEXES = [
-    pd.RangeIndex(3, name="row"),
-    pd.Index([3, 1, 2], dtype="int32"),
-    pd.Index([0.5, np.nan]),
-    pd.Index(["b", "a", "b"], name=("two", 1)),
-    pd.Index([("a", 1), "b", None, 2.5], dtype=object, tupleize_cols=False),
-    pd.date_range(START, periods=4, freq="ME", name="when"),
-    pd.DatetimeIndex([START, pd.NaT]),
+TIMES = [
+    pd.DatetimeIndex([pd.Timestamp("2024-01-31 10:00:00.123456789"), pd.NaT]),
     pd.date_range("2024-03-30 12:00", periods=5, freq="12h", tz="Europe/Paris", unit="s"),
-    pd.DatetimeIndex(["2024-01-01"], tz="UTC"),
     pd.DatetimeIndex(["2024-01-01"], tz="+05:30"),
-    pd.timedelta_range("1h", periods=3, freq="30min"),
     pd.TimedeltaIndex(["1h", "3h", "4h"]),
-    pd.period_range("2024-01", periods=3, freq="Q", name="quarter"),
-    pd.MultiIndex.from_product(
-        [["b", "a"], pd.date_range("2024", periods=2, freq="D")], names=["who", None]
-    ),
 ]
 
 
-@pytest.mark.parametrize("index", INDEXES, ids=lambda index: type(index).__name__)
-def test_index_comes_back_as_it_was(index):
-    back = again(index)
-    pd.testing.assert_index_equal(back, index, exact=True)
-    assert back.names == index.names
-    assert getattr(back, "freq", None) == getattr(index, "freq", None)
-    if isinstance(index, pd.DatetimeIndex):
-        assert back.unit == index.unit
-
-
-TABLES = [
-    pd.DataFrame(np.array([[1.0, np.nan], [0.1, 3.0]]), index=INDEXES[5][:2], columns=["a", "b"]),
-    pd.DataFrame({"age": [1, 2], 0: [True, False], "sex": ["f", None], "when": INDEXES[7][:2]}),
-    pd.DataFrame({"mixed": pd.Series(["f", 1.5, None], dtype=object)}, index=["x", "y", "z"]),
-    pd.DataFrame(np.empty((0, 2)), columns=["a", "a"]),
-]
-
-
-@pytest.mark.parametrize("frame", TABLES, ids=range(len(TABLES)))
-def test_table_comes_back_as_it_was(frame):
-    pd.testing.assert_frame_equal(again(frame), frame)
+@pytest.mark.parametrize("times", TIMES, ids=lambda times: type(times).__name__)
+def test_times_come_back_as_they_were(times):
+    back = again(times)
+    pd.testing.assert_index_equal(back, times, exact=True)
+    assert back.unit == times.unit
 
 
 class Foreign:
@@ -160,6 +131,7 @@ class Foreign:
         (np.datetime64("2024"), "datetime64"),
         (np.array([[Foreign()]]), "array of object"),
         ({1, 2}, "set"),
+        (pd.DataFrame({"a": [1.0]}), "DataFrame"),
     ],
 )
 def test_value_that_no_file_can_hold_is_named(value, kind):
@@ -167,17 +139,9 @@ def test_value_that_no_file_can_hold_is_named(value, kind):
         Encoder().encode({"x": [0, value]}, "here")
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (pd.DataFrame({"a": pd.Series([1, None], dtype="Int64")}), "index of Int64"),
-        (pd.CategoricalIndex(["a"]), "is of type CategoricalIndex"),
-        (pd.Index([True, None], dtype="boolean"), "index of boolean"),
-        (pd.DatetimeIndex(["2024"], tz=tzoffset(None, 3600)), "no time zone .*use tz_convert"),
-    ],
-)
-def test_table_that_no_file_can_hold_is_named(value, message):
-    with pytest.raises(TypeError, match=rf"^here.* cannot be saved: .*{message}"):
+def test_a_time_zone_that_no_file_can_hold_is_named():
+    value = pd.DatetimeIndex(["2024"], tz=tzoffset(None, 3600))
+    with pytest.raises(TypeError, match=r"^here cannot be saved: .*no time zone .*use tz_convert"):
         Encoder().encode(value, "here")
 
 

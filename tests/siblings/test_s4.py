@@ -22,9 +22,8 @@ def make_model(n_static=0, **options):
     return shaken(S4(2, n_static, H, pairs=(K, K), **options))
 
 
-@pytest.mark.parametrize("inputs", ["held", "impulses"])
-def test_two_half_gaps_are_one_gap(inputs):
-    model, data = make_model(inputs=inputs, memory=LegTMemory(4, 3.0)), pack(*flat_series([4]))
+def test_two_half_gaps_are_one_gap():
+    model, data = make_model(memory=LegTMemory(4, 3.0)), pack(*flat_series([4]))
     gap = torch.tensor([2.0], dtype=torch.float64)
     with torch.no_grad():
         state = model.embed(data)
@@ -35,7 +34,7 @@ def test_two_half_gaps_are_one_gap(inputs):
 
 
 def test_nothing_is_left_after_very_long():
-    model, data = make_model(inputs="impulses"), pack(*flat_series([4]))
+    model, data = make_model(), pack(*flat_series([4]))
     with torch.no_grad():
         state = model.embed(data)
         for gap in (1e9, 1e100):
@@ -85,7 +84,7 @@ def test_an_odd_state_is_an_error():
         S4Transformer(state_size=3).fit(oscillators())
 
 
-@pytest.mark.parametrize("options", [{}, {"inputs": "impulses", "memory": LegTMemory(3, 3.0)}])
+@pytest.mark.parametrize("options", [{}, {"memory": LegTMemory(3, 3.0)}])
 def test_gradient(options):
     model, data = make_model(1, **options), pack(*flat_series([3]), static=np.array([[0.5]]))
 
@@ -98,7 +97,7 @@ def test_gradient(options):
 
 
 @pytest.mark.parametrize("at_once", [1, 200, 2**20])
-@pytest.mark.parametrize("options", [{}, {"inputs": "impulses", "memory": LegTMemory(4, 3.0)}])
+@pytest.mark.parametrize("options", [{}, {"memory": LegTMemory(4, 3.0)}])
 def test_layer_by_layer_is_observation_by_observation(options, at_once, monkeypatch):
     """All states, before and after, and the gradient; whatever is taken together."""
     monkeypatch.setattr(s4, "_AT_ONCE", at_once)

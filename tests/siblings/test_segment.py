@@ -51,7 +51,7 @@ def test_loss_of_some_segments_is_the_error_in_them():
 
 def test_the_gradient_goes_back_to_the_start_of_a_segment():
     """Finite differences know nothing of where it ends."""
-    model = shaken(S4(2, 0, 3, pairs=(2, 2), inputs="impulses"))
+    model = shaken(S4(2, 0, 3, pairs=(2, 2)))
     task = segment_task(model, length=64)
     check_gradient(model, lambda: task.loss(torch.arange(len(task.items))))
 

@@ -399,7 +399,7 @@ def test_moments_beyond_the_reach_of_nanoseconds_are_not_mistaken():
 
 
 def test_stream_does_not_change_with_its_transformer():
-    transformer = small(warm_start=True).fit(short_oscillators())
+    transformer = small().fit(short_oscillators())
     stream = transformer.stream(short_oscillators(3))
     before = stream.embedding()
     transformer.fit(short_oscillators(seed=1))

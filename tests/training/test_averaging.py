@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from skpolyode.training import loop
 from skpolyode.training.loop import Task, Trainer, WeightAverage, applied
 
 
@@ -84,17 +85,17 @@ class Descent(torch.optim.SGD):
 
 
 @pytest.mark.parametrize("max_epochs", [2, 8])
-def test_averages_err_less_than_weights_of_one_step(max_epochs):
+def test_averages_err_less_than_weights_of_one_step(max_epochs, monkeypatch):
+    monkeypatch.setattr(loop, "_CLIP", 100.0)
     errors = {}
     for averaged in (0.0, 0.25):
+        monkeypatch.setattr(loop, "_AVERAGED", averaged)
         trainer = Trainer(
             learning_rate=0.2,
             batch_size=1,
             max_epochs=max_epochs,
             patience=None,
-            clip=100.0,
             optimizer=Descent,
-            averaged=averaged,
         )
         task = NoisyMean()
         report = trainer.run(task.module, task, torch.Generator().manual_seed(0))

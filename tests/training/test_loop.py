@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import nn
 from tqdm import tqdm
 
-from skpolyode.training import Trainer, one_cycle
+from skpolyode.training import Trainer, loop, one_cycle
 from skpolyode.training.loop import Task
 
 
@@ -72,7 +72,8 @@ def test_epochs_without_validation_repeat_the_error_before():
     assert len(set(errors[12::2])) == 7
 
 
-def test_what_a_task_has_found_is_in_the_model_and_in_the_average_at_once():
+def test_what_a_task_has_found_is_in_the_model_and_in_the_average_at_once(monkeypatch):
+    monkeypatch.setattr(loop, "_AVERAGED", 0.5)
     line = Line()
     line.register_buffer("noise", torch.zeros(1))
     task, seen = Fit(line), []
@@ -89,7 +90,7 @@ def test_what_a_task_has_found_is_in_the_model_and_in_the_average_at_once():
 
     task.refresh, task.loss = estimate, look
     settings = {"learning_rate": 0.1, "batch_size": 10, "max_epochs": 2, "patience": None}
-    Trainer(averaged=0.5, **settings).run(line, task, torch.Generator().manual_seed(0))
+    Trainer(**settings).run(line, task, torch.Generator().manual_seed(0))
     assert seen == [0.0, 1.0, 1.0, 1.5, 1.5]
     assert line.noise.item() == 2.0
 
@@ -137,8 +138,12 @@ def test_weights_that_are_kept_have_the_least_product_of_errors():
 
 
 @pytest.mark.parametrize("falls", [True, False])
-def test_where_noise_is_learned_training_goes_on_from_the_best_weights_at_half_of_the_rate(falls):
+def test_where_noise_is_learned_training_goes_on_from_the_best_weights_at_half_of_the_rate(
+    falls, monkeypatch
+):
     """The training loss falls, and the validation error rises; a rate too high raises both."""
+    monkeypatch.setattr(loop, "_AVERAGED", 0.0)
+    monkeypatch.setattr(loop, "_SLOWEST", 1 / 4)
     line = Line()
     task = Fit(line, [5.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     losses, departures = iter([9.0, 8.0, *(7.0 - k if falls else 9.0 + k for k in range(4))]), []
@@ -149,8 +154,7 @@ def test_where_noise_is_learned_training_goes_on_from_the_best_weights_at_half_o
         return value * (next(losses) / value.item())
 
     task.loss = loss
-    options = {"patience": None, "averaged": 0.0, "slowest": 1 / 4}
-    trainer = Trainer(learning_rate=0.01, batch_size=10, max_epochs=6, **options)
+    trainer = Trainer(learning_rate=0.01, batch_size=10, max_epochs=6, patience=None)
     rates = [
         entry["learning_rate"]
         for entry in trainer.run(line, task, torch.Generator().manual_seed(0)).history[:-1]
@@ -248,7 +252,9 @@ def test_a_trainer_is_its_settings_and_can_be_used_again():
     assert reports[0].best_error == reports[1].best_error
 
 
-def test_the_optimizer_is_handed_in():
+def test_the_optimizer_is_handed_in(monkeypatch):
+    monkeypatch.setattr(loop, "_CLIP", 1e9)
+
     class Descent:
         def __init__(self, parameters, lr):
             self.parameters, self.lr, self.state = list(parameters), lr, []
@@ -262,7 +268,7 @@ def test_the_optimizer_is_handed_in():
             for parameter in self.parameters:
                 parameter -= self.lr * parameter.grad
 
-    _, task, _ = train(optimizer=Descent, batch_size=10, max_epochs=1, clip=1e9)
+    _, task, _ = train(optimizer=Descent, batch_size=10, max_epochs=1)
     # From 0, down the slope 2 (w - 2) = -4, at the rate 0.3 / 2 of a cycle of a single step.
     assert task.weights[-1] == pytest.approx(0.6)
 

@@ -59,7 +59,7 @@ def test_vectors_are_stepped_by_adam():
     """Bias correction included: the first steps are as long as the later ones."""
     vector = matrix(4)
     reference = copy.deepcopy(vector)
-    optimizer = Muon([vector], lr=0.05, vector_lr=0.4)
+    optimizer = Muon([vector], lr=0.05)
     adam = torch.optim.Adam([reference], lr=0.05 * 0.4)
     for seed in range(1, 6):
         vector.grad, reference.grad = (matrix(4, seed=seed).detach() for _ in range(2))
@@ -80,6 +80,6 @@ def test_gradients_are_clipped_to_their_largest_norm(steepness, expected):
 
     task = Fit(Line())
     task.spoil = lambda: steepness
-    trainer = Trainer(0.1, 10, max_epochs=1, patience=None, clip=0.5, optimizer=Watching)
+    trainer = Trainer(0.1, 10, max_epochs=1, patience=None, optimizer=Watching)
     trainer.run(task.line, task, torch.Generator())
     assert seen == [pytest.approx(-expected, rel=1e-5)]

@@ -24,10 +24,6 @@ def test_one_cycle(total):
         assert rates.max() == 1
 
 
-def test_one_cycle_with_another_rise():
-    assert [one_cycle(step, 8, warm_up=0.5) for step in (0, 3, 4)] == pytest.approx([0.2, 0.8, 1])
-
-
 FALLING = [2.0**-k for k in range(24)]
 SETTLED = [2.0] + [1.0] * 9
 

@@ -24,7 +24,7 @@ CHEAP: dict[str, dict[str, Any]] = {
     "GRUODEBayesTransformer": {"hidden_size": 4, **_ONE_EPOCH},
     "HiPPORNNTransformer": {"hidden_size": 4, "n_coefficients": 3, **_ONE_EPOCH},
     "LinODENetTransformer": {"hidden_size": 6, **_NEURAL},
-    "NeuralRDETransformer": {"hidden_size": 4, "stretch": 2, **_ONE_EPOCH},
+    "NeuralRDETransformer": {"hidden_size": 4, **_ONE_EPOCH},
     "ODERNNTransformer": {"hidden_size": 4, **_NEURAL},
     "PastDecoder": {
         "transformer": siblings.ODERNNTransformer(hidden_size=4, **_NEURAL),

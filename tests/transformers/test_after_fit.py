@@ -114,9 +114,8 @@ def test_a_fit_that_fails_leaves_the_one_before(name, error, monkeypatch):
     assert_same(answers(transformer), before)
 
 
-@pytest.mark.parametrize("warm_start", [False, True])
-def test_an_error_in_the_middle_of_training_leaves_the_fit_before(warm_start, monkeypatch):
-    transformer = small(warm_start=warm_start, max_epochs=4).fit(SERIES)
+def test_an_error_in_the_middle_of_training_leaves_the_fit_before(monkeypatch):
+    transformer = small(max_epochs=4).fit(SERIES)
     before, state = answers(transformer), fitted_state(transformer)
     weights = [p.detach().clone() for p in transformer.field_.parameters()]
     train_epoch = loop._Run._train_epoch
@@ -136,7 +135,7 @@ def test_an_error_in_the_middle_of_training_leaves_the_fit_before(warm_start, mo
 
 @QUICK
 def test_ctrl_c_while_the_trained_model_is_looked_at_leaves_the_fit_before(monkeypatch):
-    transformer = small(warm_start=True).fit(SERIES)
+    transformer = small().fit(SERIES)
     before = answers(transformer)
 
     def interrupted(self, *arguments):
@@ -196,17 +195,6 @@ def test_a_first_fit_that_fails_leaves_nothing():
     with pytest.raises(ValueError, match="infinit"):
         transformer.fit([([0.0, 1.0], [np.inf, 1.0])])
     assert fitted_state(transformer) == {}
-
-
-@QUICK
-@pytest.mark.parametrize("measures", [("legt", "legs"), ("legs", "legt")])
-def test_a_warm_start_keeps_the_measure(measures):
-    transformer = small(measure=measures[0], warm_start=True).fit(SERIES)
-    before = answers(transformer)
-    transformer.set_params(measure=measures[1])
-    with pytest.raises(ValueError, match=rf"but measure='{measures[1]}' now asks for"):
-        transformer.fit(SERIES)
-    assert_same(answers(transformer), before)
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99", "xla", "hpu", "nope", ""])

@@ -84,14 +84,6 @@ def test_every_trained_transformer_keeps_to_it(name):
 
 
 @pytest.mark.usefixtures("limited")
-def test_a_warm_start_goes_on_in_parts():
-    embedder = auto(warm_start=True, validation_fraction=None)
-    errors = [embedder.fit(SERIES).validation_error_ for _ in range(3)]
-    assert errors[0] > errors[-1]
-    assert np.mean(n_items(embedder)) == pytest.approx(LARGEST, rel=0.15)
-
-
-@pytest.mark.usefixtures("limited")
 def test_long_series_are_cut_and_their_windows_drawn(monkeypatch):
     stages_of_one_epoch = with_default_epochs(PolyODETransformer.stages, 1)
     monkeypatch.setattr(PolyODETransformer, "stages", stages_of_one_epoch)

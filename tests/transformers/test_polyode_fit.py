@@ -91,34 +91,9 @@ def test_number_of_threads_is_restored():
 
 
 @pytest.mark.usefixtures("no_stacking")
-def test_refit_forgets_and_warm_start_continues(fitted):
+def test_refit_forgets(fitted):
     cold = small().fit(SERIES[:4]).fit(SERIES)
     np.testing.assert_array_equal(cold.transform(SERIES), fitted.transform(SERIES))
-    warm = small(warm_start=True).fit(SERIES)
-    start = {key: value.clone() for key, value in warm.field_.state_dict().items()}
-    window, scaler = warm.window_, warm.scaler_
-    stretched = [(2 * times, 3 * values) for times, values in SERIES]
-    warm.set_params(learning_rate_init=1e-30).fit(stretched)
-    for key, value in warm.field_.state_dict().items():
-        assert torch.equal(value, start[key])
-    assert warm.window_ == window
-    assert warm.scaler_ is scaler
-
-
-@pytest.mark.usefixtures("no_stacking")
-def test_a_warm_start_refuses_series_in_other_units():
-    embedder = small(warm_start=True).fit(SERIES)
-    weights = embedder.field_.layers[0].weight.clone()
-    with pytest.raises(ValueError, match="all values are far from those of fit"):
-        embedder.fit([(times, 1e20 * values) for times, values in SERIES])
-    assert torch.equal(embedder.field_.layers[0].weight, weights)
-
-
-@pytest.mark.usefixtures("no_stacking")
-def test_warm_start_improves():
-    transformer = small(warm_start=True, validation_fraction=None, max_epochs=3)
-    errors = [transformer.fit(SERIES).validation_error_ for _ in range(3)]
-    assert errors[0] > errors[1] >= errors[2]
 
 
 @pytest.mark.usefixtures("no_stacking")

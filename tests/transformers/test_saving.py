@@ -102,14 +102,6 @@ def test_scores_and_forecasts_are_the_same(tmp_path):
     assert again.history_ == transformer.history_
 
 
-@pytest.mark.usefixtures("no_stacking")
-def test_training_goes_on_as_it_would_have(tmp_path):
-    X = short_oscillators(8)
-    transformer = small(warm_start=True).fit(X)
-    again = round_trip(transformer, tmp_path)
-    assert np.array_equal(again.fit_transform(X), transformer.fit_transform(X))
-
-
 def test_output_container_is_kept(tmp_path):
     X = short_oscillators(4)
     transformer = HiPPOTransformer(n_coefficients=3).set_output(transform="pandas").fit(X)

@@ -135,35 +135,6 @@ def test_static_covariates_are_used(name):
     assert with_it.validation_error_ < 0.5 * without.validation_error_
 
 
-@pytest.mark.usefixtures("no_stacking")
-def test_a_warm_start_goes_on(name):
-    transformer = clone(NEURAL[name]).set_params(warm_start=True, max_epochs=3)
-    errors = [transformer.fit(SERIES).validation_error_ for _ in range(2)]
-    assert errors[0] > errors[1]
-
-
-@pytest.mark.usefixtures("no_stacking")
-def test_a_warm_start_reads_series_as_later_methods_do(name):
-    series = Panel.from_series(SERIES[:6], channel_names=["left", "right"])
-    transformer = clone(NEURAL[name]).set_params(warm_start=True, learning_rate_init=1e-30)
-    before = transformer.fit(series).transform(series)
-    transformer.fit(series.select_channels(["right", "left"]))
-    assert transformer.channel_names_ == ("left", "right")
-    np.testing.assert_array_equal(transformer.transform(series), before)
-    names, (times, values) = {"channel_names": ["left", "right"]}, SERIES[0]
-    dated = [(pd.Timestamp("2024-01-01") + pd.to_timedelta(times, unit="h"), values)]
-    age = pd.DataFrame({"age": [50.0]})
-    wrong = {
-        "'up'": Panel.from_series(SERIES[:1], channel_names=["left", "up"]),
-        "times of X are in datetimes": Panel.from_series(dated, **names),
-        r"covariates \['age'\], which the last": Panel.from_series(SERIES[:1], static=age, **names),
-    }
-    for message, other in wrong.items():
-        with pytest.raises(ValueError, match=message):
-            transformer.fit(other)
-    np.testing.assert_array_equal(transformer.transform(series), before)
-
-
 def test_it_serves_the_forecaster(name):
     forecaster = PolyODEForecaster(clone(NEURAL[name]), random_state=0)
     panel = Panel.from_series(SERIES[:6])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
-import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -135,15 +133,6 @@ def test_the_variance_waits_and_is_the_same_whoever_asks():
     with torch.inference_mode():
         found = one.interpolate_std(SERIES, [1.5])
     assert_array_equal(found.values, other.interpolate_std(SERIES, [1.5]).values)
-
-
-def test_a_warm_start_keeps_nothing_of_earlier_fits():
-    """What is learned late holds the model and the series of its fit, and not those before."""
-    model = small(warm_start=True, observations="noisy").fit(SERIES)
-    earlier = weakref.ref(model.embedder_.model)
-    model.fit(SERIES)
-    gc.collect()
-    assert earlier() is None
 
 
 def test_other_transformers_report_as_well():

@@ -86,16 +86,6 @@ def test_it_comes_back_from_a_file(fitted, tmp_path):
     assert np.array_equal(skpolyode.load(tmp_path / "stream").embedding(), stream.embedding())
 
 
-def test_a_warm_start_goes_on(fitted):
-    errors = [
-        model.fit(SERIES).validation_error_
-        for model in [ToyTransformer(warm_start=True, max_epochs=3, random_state=0)] * 3
-    ]
-    assert errors[0] > errors[-1]
-    with pytest.raises(ValueError, match="warm_start=True continues the model of the last fit"):
-        ToyTransformer(warm_start=True, max_epochs=1).fit(SERIES).set_params(size=5).fit(SERIES)
-
-
 def test_a_training_default_of_its_own():
     class Eager(ToyTransformer):
         """As its parent, in a hurry.

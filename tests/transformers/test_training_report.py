@@ -115,7 +115,7 @@ def test_training_in_vain_is_told():
 def test_held_out_series_that_vary_more_are_compared_with_their_own_mean(recwarn):
     history = [{"epoch": 0, "training_loss": 1.0}]
     report = TrainingReport(history, best_error=1.1, best_epoch=1, reason="all epochs")
-    warn_if_nothing_was_learned(report, Judged(1.1, 2.0, 0.1, 6), from_scratch=True)
+    warn_if_nothing_was_learned(report, Judged(1.1, 2.0, 0.1, 6), judges_untrained=True)
     assert not recwarn.list
     figures = r"\(on 6 held-out series their error is 1\.1, that of the mean {}: .* {} ± 0\.1\)"
     for judged, match in (
@@ -125,7 +125,7 @@ def test_held_out_series_that_vary_more_are_compared_with_their_own_mean(recwarn
         (Judged(1.1, np.nan, np.nan, 6), "worse than the mean"),
     ):
         with pytest.warns(ConvergenceWarning, match=match):
-            warn_if_nothing_was_learned(report, judged, from_scratch=True)
+            warn_if_nothing_was_learned(report, judged, judges_untrained=True)
 
 
 @pytest.mark.usefixtures("no_stacking")
@@ -139,7 +139,6 @@ def test_weights_that_stay_the_untrained_ones_are_told():
         model.fit(walks)
     assert model.best_epoch_ == 0
     assert model.validation_error_ < 1
-    model.set_params(warm_start=True).fit(walks)  # goes on from the best, which need not get better
     still = [(np.arange(9.0), np.full(9, 3.0)) for _ in range(6)]
     with pytest.warns(UserWarning, match="no channel ever changes in fit"):
         PolyODETransformer(**options, max_epochs=10).fit(still)

@@ -174,10 +174,10 @@ def test_a_deviation_needs_forecasts():
 
 
 def test_more_training_makes_it_unknown():
-    model = small(warm_start=True).fit(SERIES).learn_std(SERIES)
+    model = small().fit(SERIES).learn_std(SERIES)
     assert hasattr(model, "interpolate_std")
     assert not hasattr(model.fit(SERIES), "interpolate_std")
-    assert hasattr(carrying(warm_start=True).fit(SERIES).fit(SERIES), "interpolate_std")
+    assert hasattr(carrying().fit(SERIES).fit(SERIES), "interpolate_std")
 
 
 def test_wild_values_and_gaps_do_not_break_it(fitted):

@@ -149,7 +149,7 @@ def test_a_stream_gives_what_the_batch_gives(choices):
 
 @pytest.mark.parametrize("choices", [{}, {"solver": "rk4", "step_size": 0.05}], ids=str)
 def test_it_comes_back_from_a_file(choices, tmp_path):
-    fitted = paper(**choices, warm_start=True, max_epochs=1).fit(SERIES)
+    fitted = paper(**choices, max_epochs=1).fit(SERIES)
     fitted.save(tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.get_params() == fitted.get_params()
@@ -159,20 +159,6 @@ def test_it_comes_back_from_a_file(choices, tmp_path):
     ahead = [one.forecast([1.6, 2.0]).values for one in (stream, load(tmp_path / "stream"))]
     assert np.array_equal(*ahead)
     assert np.array_equal(again.fit(SERIES).transform(SERIES), fitted.fit(SERIES).transform(SERIES))
-
-
-def test_a_warm_start_may_change_the_choices():
-    """The same weights and units; what reads and trains them is what the parameters now say."""
-    fitted = ours(step_size=STEP, warm_start=True).fit(SERIES)
-    unlike = ours(step_size=STEP, warm_start=True).fit(SERIES)
-    for one, choices in ((fitted, {"solver": "rk4"}), (unlike, {"update": "jump"})):
-        one.set_params(**choices, learning_rate_init=1e-30, max_epochs=1).fit(SERIES)
-    weights = [[p.detach().numpy() for p in one.field_.parameters()] for one in (fitted, unlike)]
-    for one, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
-    start = ours(step_size=STEP).fit(SERIES).transform(SERIES)
-    np.testing.assert_allclose(fitted.transform(SERIES), start, atol=5e-3)
-    assert abs(unlike.transform(SERIES) - start).max() > 0.05
 
 
 @pytest.mark.parametrize("hours", [1.0, 3600.0])

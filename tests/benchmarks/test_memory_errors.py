@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.polynomial import legendre
 from scipy.special import zeta
 
-from skpolyode.memory import legt_basis, legt_closure_error, reconstruction_error_bound
+from benchmarks.memory_errors import legt_closure_error, reconstruction_error_bound
+from skpolyode.memory import legt_basis
 
 
 def projection_error(path, breaks, window, size):
