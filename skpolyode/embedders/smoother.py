@@ -77,8 +77,8 @@ def path_of(
             through = np.where(is_last, expected.mean + filtered.share * rise, np.nan)
         signal += np.nan_to_num(embedder.waves * (bridged_waves(embedder, asked, through) - signal))
     if embedder.beginnings is not None:
-        until = asked.leads(embedder.units.time_scale)[1]
         rate, share = embedder.beginnings
+        until = np.where(rate > 0, asked.leads(embedder.units.time_scale)[1], 0.0)  # not infinite
         begun = share * expected.signal + np.exp(-rate * until) * (signal - share * expected.signal)
         signal = np.where((asked.before < 0) & (rate > 0), begun, signal)
     is_open = asked.following < 0

@@ -100,9 +100,10 @@ class TestEveryTransformer:
         np.testing.assert_allclose(one.values[0], answer.values[2], rtol=1e-9)
 
     def test_file(self, pretrained, panel, name, tmp_path):
-        forecaster = pretrained[name].clone().fit(frame(panel[:2]), fh=[HOUR, 5 * HOUR])
+        y, fh = frame(panel[:2]), [HOUR, 5 * HOUR]
+        forecaster = pretrained[name].clone().fit(y, fh=fh)
         forecaster.save(tmp_path / "model.safetensors")
-        again = skpolyode.load(tmp_path / "model.safetensors")
+        again = skpolyode.load(tmp_path / "model.safetensors").fit(y, fh=fh)
         assert repr(again.get_params()) == repr(forecaster.get_params())
         for method in ("predict", "predict_interval"):
             old, new = (getattr(own, method)() for own in (forecaster, again))
