@@ -36,7 +36,14 @@ from skpolyode.ensemble.backtest import (
     folds_of,
     nearness,
 )
-from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, FollowsSpread, cross_fitted_scales
+from skpolyode.ensemble.error_scale import (
+    PRIOR,
+    WIDENED_AT,
+    ErrorScale,
+    FollowsSpread,
+    cross_fitted_scales,
+)
+from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.futures.continued import Ahead
 from skpolyode.panel import offsets_from
 from skpolyode.saving.codec import check_arrays, saved
@@ -381,6 +388,9 @@ class Calibration(FollowsSpread):
                     bins.append(_Errors.of(middle, wrong[in_bin, j], n_independent))
                     scores[in_bin, j] = scores_of(wrong[in_bin, j])
             errors.append(tuple(bins) or (_Errors.of(0.0, np.ones(1), np.inf),))
+        if scale is not None:
+            half_widths = cls(tuple(errors)).half_widths(leads, WIDENED_AT) + NEGLIGIBLE
+            scale = scale.widened(signs, wrong / half_widths, leads, series)
         paths = None
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
@@ -402,7 +412,7 @@ class Calibration(FollowsSpread):
         widths *= self._growth(leads)
         if self.scale is None or signs is None:
             return widths
-        return widths * self.scale.at(signs)
+        return widths * self.scale.at(signs, leads)
 
     def _growth(self, leads: np.ndarray) -> np.ndarray | float:
         """Factor of errors at leads: that of a random walk up to the first time of the paths."""
@@ -467,6 +477,6 @@ class Calibration(FollowsSpread):
         values, expected = ahead.values[:, channel], ahead.expected[:, channel]
         size = expected * self._growth(leads)
         if around.scale is not None:
-            size = size * around.scale.at(ahead.signs)[:, channel]
+            size = size * around.scale.at(ahead.signs, ahead.leads)[:, channel]
         centre = values + expected * around.centre.at(channel, values, leads)
         return centre[:, None] + size[:, None] * errors

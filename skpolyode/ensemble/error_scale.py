@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor
 
-from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of
+from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of, nearness
 from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
@@ -22,6 +22,8 @@ LEVEL, EXPECTED, FEW = range(2, len(_SIGNS))
 N_SIGNS, _RISING = len(_SIGNS), slice(EXPECTED, None)
 _STEEP = 2.0  # levels become logarithmic at half a standard deviation from the mean
 _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
+_MOST_OF_FEW = np.array([1, 2, 3, 5])  # observations: groups that are widened
+_ERRORS_A_BIN, WIDENED_AT = 400, 0.9  # of these groups by lead; level of the half widths
 
 
 def signs_of_errors(
@@ -106,7 +108,12 @@ class FollowsSpread:
     signs = staticmethod(signs_of)
 
 
-@saved(slopes="D S", centre="D S", lowest="D S", highest="D S")
+def _group(signs: np.ndarray) -> np.ndarray:
+    """Group (..., D) by the number of observations: 4 for a single one, 0 for more than five."""
+    return (signs[..., FEW, None] > (_MOST_OF_FEW + 0.5) ** -0.5).sum(axis=-1)
+
+
+@saved(slopes="D S", centre="D S", lowest="D S", highest="D S", leads="J rising", few="5 J")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
     """Scale of forecast errors, from predictors of the error size (`signs`).
@@ -119,12 +126,17 @@ class ErrorScale:
         Predictors at which the scale is 1.
     lowest, highest : float64 ndarray of shape (D, S)
         Range of the predictors in the backtest; beyond, the scale is constant.
+    leads : float64 ndarray of shape (J,)
+    few : float64 ndarray of shape (5, J)
+        Logarithms of further factors there, after more than 5 observations, at most 5, 3, 2 and 1.
     """
 
     slopes: np.ndarray
     centre: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
+    leads: np.ndarray
+    few: np.ndarray
 
     @classmethod
     def learn(
@@ -162,12 +174,37 @@ class ErrorScale:
                 model.fit((x - centre[j]) / width, relative, weights)
             slopes[j] = model.coef_ / width
             slopes[j, _RISING] = np.maximum(slopes[j, _RISING], 0.0)
-        return cls(slopes, centre, lowest, highest)
+        return cls(slopes, centre, lowest, highest, np.ones(1), np.zeros((5, 1)))
 
-    def at(self, signs: np.ndarray) -> np.ndarray:
-        """Scales (..., D), from the predictors `signs` (..., D, S)."""
+    def widened(
+        self, signs: np.ndarray, relative: np.ndarray, leads: np.ndarray, series: np.ndarray
+    ) -> Self:
+        """Widen half widths after few observations, where errors `relative` to them are too large.
+
+        After few observations of a wave, the next one is as uncertain as one far ahead. Slopes
+        change intervals at all leads by one factor. Here factors depend on the lead. All channels
+        share them, since a channel has few such errors. They are at least 1, do not rise with the
+        number of observations, and are shrunk as slopes are.
+        """
+        group = _group(signs)
+        few = are_known(leads, relative) & (group > 0)
+        if not few.any():
+            return self
+        group, leads, sizes = group[few], leads[few], np.abs(relative[few])
+        bins, n_series = equal_bins(leads, _ERRORS_A_BIN), len(np.unique(series))
+        factors = [np.ones(len(bins))]
+        for k in range(1, len(_MOST_OF_FEW) + 1):
+            errors = [np.append(sizes[own][group[own] == k], 1.0) for own in bins]
+            wide = [np.quantile(own, WIDENED_AT) for own in errors]
+            factors.append(np.maximum(factors[-1], wide))
+        table = np.log(factors) * n_series / (n_series + PRIOR)
+        return replace(self, leads=np.array([np.median(leads[own]) for own in bins]), few=table)
+
+    def at(self, signs: np.ndarray, leads: np.ndarray) -> np.ndarray:
+        """Scales (..., D), from the predictors `signs` (..., D, S) and the `leads` (..., D)."""
         inside = np.clip(signs, self.lowest, self.highest)
-        return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1))
+        few = (nearness(leads, self.leads) * self.few[_group(signs)]).sum(axis=-1)
+        return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1) + few)
 
 
 def cross_fitted_scales(
@@ -181,5 +218,5 @@ def cross_fitted_scales(
     for fold in range(N_FOLDS):
         out = folds == fold
         known = signs[~out], errors[~out], leads[~out], series[~out]
-        scales[out] = ErrorScale.learn(*known).at(signs[out])
+        scales[out] = ErrorScale.learn(*known).at(signs[out], leads[out])
     return scales
