@@ -36,14 +36,7 @@ from skpolyode.ensemble.backtest import (
     folds_of,
     nearness,
 )
-from skpolyode.ensemble.error_scale import (
-    PRIOR,
-    WIDENED_AT,
-    ErrorScale,
-    FollowsSpread,
-    cross_fitted_scales,
-)
-from skpolyode.ensemble.member import NEGLIGIBLE
+from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, FollowsSpread, cross_fitted_scales
 from skpolyode.futures.continued import Ahead
 from skpolyode.panel import offsets_from
 from skpolyode.saving.codec import check_arrays, saved
@@ -389,8 +382,8 @@ class Calibration(FollowsSpread):
                     scores[in_bin, j] = scores_of(wrong[in_bin, j])
             errors.append(tuple(bins) or (_Errors.of(0.0, np.ones(1), np.inf),))
         if scale is not None:
-            half_widths = cls(tuple(errors)).half_widths(leads, WIDENED_AT) + NEGLIGIBLE
-            scale = scale.widened(signs, wrong / half_widths, leads, series)
+            widths = cls(tuple(errors)).half_widths(leads, scale.widened_at)
+            scale = scale.widened(wrong, widths, signs, leads, series)
         paths = None
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)

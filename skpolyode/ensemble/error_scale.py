@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -22,8 +22,8 @@ LEVEL, EXPECTED, FEW = range(2, len(_SIGNS))
 N_SIGNS, _RISING = len(_SIGNS), slice(EXPECTED, None)
 _STEEP = 2.0  # levels become logarithmic at half a standard deviation from the mean
 _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
-_MOST_OF_FEW = np.array([1, 2, 3, 5])  # observations: groups that are widened
-_ERRORS_A_BIN, WIDENED_AT = 400, 0.9  # of these groups by lead; level of the half widths
+_FEWER = (np.array([1, 2, 3, 5]) + 0.5) ** -0.5  # bounds of groups by the number of observations
+_ERRORS_A_BIN = 400  # in a bin of leads of these groups
 
 
 def signs_of_errors(
@@ -108,11 +108,6 @@ class FollowsSpread:
     signs = staticmethod(signs_of)
 
 
-def _group(signs: np.ndarray) -> np.ndarray:
-    """Group (..., D) by the number of observations: 4 for a single one, 0 for more than five."""
-    return (signs[..., FEW, None] > (_MOST_OF_FEW + 0.5) ** -0.5).sum(axis=-1)
-
-
 @saved(slopes="D S", centre="D S", lowest="D S", highest="D S", leads="J rising", few="5 J")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
@@ -131,6 +126,7 @@ class ErrorScale:
         Logarithms of further factors there, after more than 5 observations, at most 5, 3, 2 and 1.
     """
 
+    widened_at: ClassVar[float] = 0.9  # level of the half widths that are compared with errors
     slopes: np.ndarray
     centre: np.ndarray
     lowest: np.ndarray
@@ -176,34 +172,35 @@ class ErrorScale:
             slopes[j, _RISING] = np.maximum(slopes[j, _RISING], 0.0)
         return cls(slopes, centre, lowest, highest, np.ones(1), np.zeros((5, 1)))
 
-    def widened(
-        self, signs: np.ndarray, relative: np.ndarray, leads: np.ndarray, series: np.ndarray
-    ) -> Self:
-        """Widen half widths after few observations, where errors `relative` to them are too large.
+    def widened(self, errors: np.ndarray, widths: np.ndarray, *about: np.ndarray) -> Self:
+        """Widen half widths (M, D) that errors (M, D) after few observations pass too often.
 
         After few observations of a wave, the next one is as uncertain as one far ahead. Slopes
         change intervals at all leads by one factor. Here factors depend on the lead. All channels
         share them, since a channel has few such errors. They are at least 1, do not rise with the
-        number of observations, and are shrunk as slopes are.
+        number of observations, and are shrunk as slopes are. The signs, leads and series that they
+        are `about` are those of `learn`.
         """
-        group = _group(signs)
-        few = are_known(leads, relative) & (group > 0)
+        signs, leads, series = about
+        group, n_series = (signs[..., FEW, None] > _FEWER).sum(axis=-1), len(np.unique(series))
+        few = are_known(leads, errors) & (group > 0)
         if not few.any():
             return self
-        group, leads, sizes = group[few], leads[few], np.abs(relative[few])
-        bins, n_series = equal_bins(leads, _ERRORS_A_BIN), len(np.unique(series))
+        group, leads, widths = group[few], leads[few], widths[few] + NEGLIGIBLE
+        sizes, bins = np.abs(errors[few]) / widths, equal_bins(leads, _ERRORS_A_BIN)
         factors = [np.ones(len(bins))]
-        for k in range(1, len(_MOST_OF_FEW) + 1):
-            errors = [np.append(sizes[own][group[own] == k], 1.0) for own in bins]
-            wide = [np.quantile(own, WIDENED_AT) for own in errors]
+        for k in range(1, len(_FEWER) + 1):
+            ratios = [np.append(sizes[own][group[own] == k], 1.0) for own in bins]
+            wide = [np.quantile(own, self.widened_at) for own in ratios]
             factors.append(np.maximum(factors[-1], wide))
-        table = np.log(factors) * n_series / (n_series + PRIOR)
-        return replace(self, leads=np.array([np.median(leads[own]) for own in bins]), few=table)
+        few = np.log(factors) * n_series / (n_series + PRIOR)
+        return replace(self, leads=np.array([np.median(leads[own]) for own in bins]), few=few)
 
     def at(self, signs: np.ndarray, leads: np.ndarray) -> np.ndarray:
         """Scales (..., D), from the predictors `signs` (..., D, S) and the `leads` (..., D)."""
         inside = np.clip(signs, self.lowest, self.highest)
-        few = (nearness(leads, self.leads) * self.few[_group(signs)]).sum(axis=-1)
+        few = self.few[(signs[..., FEW, None] > _FEWER).sum(axis=-1)]
+        few = (nearness(leads, self.leads) * few).sum(axis=-1)
         return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1) + few)
 
 

@@ -264,7 +264,7 @@ def test_factors_of_few_observations():
     relative = np.abs(rng.normal(size=(n, 1))) / 1.645 * np.where(leads == 1.0, grown, 0.7)
     blank = [np.zeros((1, N_SIGNS))] * 4
     plain = ErrorScale(*blank, np.ones(1), np.zeros((5, 1)))
-    scale = plain.widened(signs, relative, leads, series)
+    scale = plain.widened(4 * relative, np.full((n, 1), 4.0), signs, leads, series)
     np.testing.assert_array_equal(scale.leads, [1.0, 8.0])
     near = np.exp(scale.few[:, 0])
     np.testing.assert_allclose(near, np.array([1, 1, 1, 3, 3]) ** 0.95, rtol=0.15)
@@ -276,7 +276,8 @@ def test_factors_of_few_observations():
     np.testing.assert_allclose(at[few], expected[few])
     far = scale.at(signs[:1], np.full((1, 1), np.inf))  # a channel not yet observed
     np.testing.assert_allclose(far, 1.0)
-    assert plain.widened(signs[-per:], relative[-per:], leads[-per:], series[-per:]) is plain
+    many = (own[-per:] for own in (relative, relative, signs, leads, series))
+    assert plain.widened(*many) is plain
 
 
 def test_interval_is_narrower_for_calm_series(forecaster):

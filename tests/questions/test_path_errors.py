@@ -59,7 +59,7 @@ def test_the_law_of_brownian_motion_is_learned(unit, scale):
     assert_allclose([found.rate, found.shared], 1.0, rtol=0.2)
     assert_allclose(found.gap * unit, 1.0, rtol=0.03)
     noisy = PathErrors.learn(lines(), Panel.from_series(motions(60, 100, 0.03, 0.1)))
-    assert noisy.shared < 0.75  # noise is of single observations
+    assert noisy.shared < 0.48  # noise is of single observations, as most of an error
     assert noisy.power < 0.5
 
 
