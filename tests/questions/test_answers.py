@@ -215,9 +215,20 @@ def test_slopes_soon_after_a_last_observation_are_those_of_the_next_step(model):
     times = at + step * (1 + nodes) / 2
     path = model.interpolate([(t, x)], times).values[:, 1]
     cubic = np.polynomial.Polynomial.fit(times, path, 3, w=np.sqrt(weights)).deriv()(at)
-    near = model.interpolate([(t, x)], [at, at + 1e-6 * unit]).values[:, 0]
+    near = model.interpolate([(t, x)], at + 1e-3 * unit * np.array([-1, 1])).values[:, 0]
     found = model.derivative([(t, x)], [at]).values[0]
-    assert_allclose(found, [(near[1] - near[0]) / (1e-6 * unit), cubic], rtol=1e-3)
+    assert_allclose(found[0], np.diff(near)[0] / (2e-3 * unit), rtol=1e-5)
+    assert_allclose(found[1], cubic, rtol=1e-3)
+
+
+def test_pieces_ahead_are_whole_steps_and_end_where_a_path_becomes_constant(model):
+    embedder = model.embedder_
+    unit, (step, most) = embedder.units[1], (embedder.model.step_size, embedder.model.max_gap)
+    panel = Panel.from_series([([0.0, 0.4 * step * unit], [[1.0, 1.0], [2.0, 2.0]])])
+    ahead = edges(embedder, panel, panel.end + 2.5 * step * unit)[0] - panel.end
+    assert_allclose(ahead[ahead >= 0] / (step * unit), [0, 1, 2], rtol=1e-5)
+    ahead = edges(embedder, panel, panel.end + 10 * most * unit)[0] - panel.end
+    assert_allclose(ahead[-1], most * unit, rtol=1e-5)
 
 
 def test_errors_of_slopes_ahead_are_those_at_the_end_and_of_sampled_slopes(model):
