@@ -206,11 +206,16 @@ def test_a_path_is_level_where_a_limit_cuts_it():
 
 
 def test_slopes_soon_after_a_last_observation_are_those_of_the_next_step(model):
-    """The forecast leaves it at once; the channel that goes on has the slope of its path."""
+    """The forecast leaves it at once; the channel that goes on has the slope of its path.
+
+    That path bends at the next row, before the step ends.
+    """
     t, x = SERIES[0][0], SERIES[0][1].copy()
-    x[-4:, 1] = np.nan
-    unit, last = model.embedder_.units.time_scale, t[np.isfinite(x[:, 1])][-1]
+    row = 5 + np.diff(t[5:-5]).argmin()
+    x[row], x[row + 1 :, 1] = [2.0, 0.0], np.nan
+    unit, last = model.embedder_.units.time_scale, t[row]
     at, step = last + 0.004 * unit, unit * min(model.embedder_.model.step_size, 1.0)
+    assert t[row + 1] < at + step / 2
     nodes, weights = np.polynomial.legendre.leggauss(10)
     times = at + step * (1 + nodes) / 2
     path = model.interpolate([(t, x)], times).values[:, 1]
