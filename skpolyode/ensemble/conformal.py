@@ -381,6 +381,9 @@ class Calibration(FollowsSpread):
                     bins.append(_Errors.of(middle, wrong[in_bin, j], n_independent))
                     scores[in_bin, j] = scores_of(wrong[in_bin, j])
             errors.append(tuple(bins) or (_Errors.of(0.0, np.ones(1), np.inf),))
+        if scale is not None:
+            widths = cls(tuple(errors)).half_widths(leads, scale.widened_at)
+            scale = scale.widened(wrong, widths, signs, leads, series)
         paths = None
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
@@ -402,7 +405,7 @@ class Calibration(FollowsSpread):
         widths *= self._growth(leads)
         if self.scale is None or signs is None:
             return widths
-        return widths * self.scale.at(signs)
+        return widths * self.scale.at(signs, leads)
 
     def _growth(self, leads: np.ndarray) -> np.ndarray | float:
         """Factor of errors at leads: that of a random walk up to the first time of the paths."""
@@ -467,6 +470,6 @@ class Calibration(FollowsSpread):
         values, expected = ahead.values[:, channel], ahead.expected[:, channel]
         size = expected * self._growth(leads)
         if around.scale is not None:
-            size = size * around.scale.at(ahead.signs)[:, channel]
+            size = size * around.scale.at(ahead.signs, ahead.leads)[:, channel]
         centre = values + expected * around.centre.at(channel, values, leads)
         return centre[:, None] + size[:, None] * errors

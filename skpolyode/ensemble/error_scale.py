@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor
 
-from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of
+from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of, nearness
 from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
@@ -22,6 +22,8 @@ LEVEL, EXPECTED, FEW = range(2, len(_SIGNS))
 N_SIGNS, _RISING = len(_SIGNS), slice(EXPECTED, None)
 _STEEP = 2.0  # levels become logarithmic at half a standard deviation from the mean
 _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
+_FEWER = (np.array([1, 2, 3, 5]) + 0.5) ** -0.5  # bounds of groups by the number of observations
+_ERRORS_A_BIN = 400  # in a bin of leads of these groups
 
 
 def signs_of_errors(
@@ -106,7 +108,7 @@ class FollowsSpread:
     signs = staticmethod(signs_of)
 
 
-@saved(slopes="D S", centre="D S", lowest="D S", highest="D S")
+@saved(slopes="D S", centre="D S", lowest="D S", highest="D S", leads="J rising", few="5 J")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
     """Scale of forecast errors, from predictors of the error size (`signs`).
@@ -119,12 +121,18 @@ class ErrorScale:
         Predictors at which the scale is 1.
     lowest, highest : float64 ndarray of shape (D, S)
         Range of the predictors in the backtest; beyond, the scale is constant.
+    leads : float64 ndarray of shape (J,)
+    few : float64 ndarray of shape (5, J)
+        Logarithms of further factors there, after more than 5 observations, at most 5, 3, 2 and 1.
     """
 
+    widened_at: ClassVar[float] = 0.9  # level of the half widths that are compared with errors
     slopes: np.ndarray
     centre: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
+    leads: np.ndarray
+    few: np.ndarray
 
     @classmethod
     def learn(
@@ -162,12 +170,38 @@ class ErrorScale:
                 model.fit((x - centre[j]) / width, relative, weights)
             slopes[j] = model.coef_ / width
             slopes[j, _RISING] = np.maximum(slopes[j, _RISING], 0.0)
-        return cls(slopes, centre, lowest, highest)
+        return cls(slopes, centre, lowest, highest, np.ones(1), np.zeros((5, 1)))
 
-    def at(self, signs: np.ndarray) -> np.ndarray:
-        """Scales (..., D), from the predictors `signs` (..., D, S)."""
+    def widened(self, errors: np.ndarray, widths: np.ndarray, *about: np.ndarray) -> Self:
+        """Widen half widths (M, D) that errors (M, D) after few observations pass too often.
+
+        After few observations of a wave, the next one is as uncertain as one far ahead. Slopes
+        change intervals at all leads by one factor. Here factors depend on the lead. All channels
+        share them, since a channel has few such errors. They are at least 1, do not rise with the
+        number of observations, and are shrunk as slopes are. The signs, leads and series that they
+        are `about` are those of `learn`.
+        """
+        signs, leads, series = about
+        group, n_series = (signs[..., FEW, None] > _FEWER).sum(axis=-1), len(np.unique(series))
+        few = are_known(leads, errors) & (group > 0)
+        if not few.any():
+            return self
+        group, leads, widths = group[few], leads[few], widths[few] + NEGLIGIBLE
+        sizes, bins = np.abs(errors[few]) / widths, equal_bins(leads, _ERRORS_A_BIN)
+        factors = [np.ones(len(bins))]
+        for k in range(1, len(_FEWER) + 1):
+            ratios = [np.append(sizes[own][group[own] == k], 1.0) for own in bins]
+            wide = [np.quantile(own, self.widened_at) for own in ratios]
+            factors.append(np.maximum(factors[-1], wide))
+        few = np.log(factors) * n_series / (n_series + PRIOR)
+        return replace(self, leads=np.array([np.median(leads[own]) for own in bins]), few=few)
+
+    def at(self, signs: np.ndarray, leads: np.ndarray) -> np.ndarray:
+        """Scales (..., D), from the predictors `signs` (..., D, S) and the `leads` (..., D)."""
         inside = np.clip(signs, self.lowest, self.highest)
-        return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1))
+        few = self.few[(signs[..., FEW, None] > _FEWER).sum(axis=-1)]
+        few = (nearness(leads, self.leads) * few).sum(axis=-1)
+        return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1) + few)
 
 
 def cross_fitted_scales(
@@ -181,5 +215,5 @@ def cross_fitted_scales(
     for fold in range(N_FOLDS):
         out = folds == fold
         known = signs[~out], errors[~out], leads[~out], series[~out]
-        scales[out] = ErrorScale.learn(*known).at(signs[out])
+        scales[out] = ErrorScale.learn(*known).at(signs[out], leads[out])
     return scales

@@ -12,7 +12,9 @@ from scipy.optimize import minimize
 import skpolyode
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import (
+    FEW,
     LEVEL,
+    N_SIGNS,
     ErrorScale,
     cross_fitted_scales,
     signs_of_errors,
@@ -80,7 +82,9 @@ def kinds(n_series: int, seed: int, scales: tuple[float, ...], n: int = 12) -> t
     series = np.repeat(np.arange(n_series), n)
     size = np.array(scales)[rng.integers(len(scales), size=(n_series, 2))][series]
     noisy = size * np.exp(0.2 * rng.standard_normal(size.shape))
-    volatility = np.log(np.stack([noisy, noisy * np.exp(rng.standard_normal(size.shape))], axis=-1))
+    volatility = np.zeros((*size.shape, N_SIGNS))
+    volatility[..., 0] = np.log(noisy)
+    volatility[..., 1] = volatility[..., 0] + rng.standard_normal(size.shape)
     leads = rng.uniform(0.5, 2.0, size.shape)
     errors = size * np.sqrt(leads) * rng.standard_normal(size.shape)
     return leads, errors, series, np.tile(np.arange(n) * 3.0, n_series), volatility
@@ -223,6 +227,57 @@ def test_interval_narrows_as_more_of_a_season_is_known():
         assert 0.8 < ((lower.values <= actual) & (actual <= upper.values)).mean() < 0.97
     assert widths[1] < 0.75 * widths[0]  # without what is expected 0.82
     assert widths[1] < 1.3 * 2 * 1.645 * 0.3  # of the noise alone
+
+
+def waves(n_series: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sines of unknown phase and size at irregular times."""
+    rng, series = np.random.default_rng(seed), []
+    for _ in range(n_series):
+        t = np.cumsum(rng.uniform(0.3, 1.5, 20))
+        size, phase = rng.gamma(4, 0.25), rng.uniform(0, 2 * np.pi)
+        series.append((t, size * np.sin(0.8 * t + phase)))
+    return series
+
+
+def test_the_next_rows_after_the_first_one_are_held():
+    """One says nothing of where a wave goes: 0.75 and 0.77 without factors of few observations."""
+    small = {"n_coefficients": 2, "hidden_layer_sizes": (4,), "max_epochs": 1, "random_state": 0}
+    model, others = PolyODETransformer(**small).fit(waves(40, 0)), waves(200, 1)
+    for n in (1, 2, 3):
+        past, asked = [(t[:n], x[:n]) for t, x in others], [t[n : n + 2] for t, _ in others]
+        actual = np.concatenate([x[n : n + 2] for _, x in others])
+        ends = [own.values[:, 0] for own in model.forecast_interval(past, asked, 0.9)]
+        samples = model.sample_paths(past, asked, random_state=0).samples[:, :, 0]
+        for low, high in (ends, np.quantile(samples, [0.05, 0.95], axis=1)):
+            assert ((low <= actual) & (actual <= high)).mean() > 0.88
+
+
+def test_factors_of_few_observations():
+    """Errors of normal size but for the first four groups' at short leads, in 95 series."""
+    rng, per, n_series = np.random.default_rng(0), 400, 95
+    count = np.repeat([1, 2, 3, 4, 5, 6, 30], per)
+    n = len(count)
+    signs = np.zeros((n, 1, N_SIGNS))
+    signs[..., FEW] = count[:, None] ** -0.5
+    leads, series = np.tile([[1.0], [8.0]], (n // 2, 1)), rng.integers(n_series, size=n)
+    grown = np.select([count == 1, count == 2, count == 3], [2.0, 3.0, 1.0], 0.5)[:, None]
+    relative = np.abs(rng.normal(size=(n, 1))) / 1.645 * np.where(leads == 1.0, grown, 0.7)
+    blank = [np.zeros((1, N_SIGNS))] * 4
+    plain = ErrorScale(*blank, np.ones(1), np.zeros((5, 1)))
+    scale = plain.widened(4 * relative, np.full((n, 1), 4.0), signs, leads, series)
+    np.testing.assert_array_equal(scale.leads, [1.0, 8.0])
+    near = np.exp(scale.few[:, 0])
+    np.testing.assert_allclose(near, np.array([1, 1, 1, 3, 3]) ** 0.95, rtol=0.15)
+    assert near[4] == near[3]  # not less after one than after two
+    np.testing.assert_array_equal(scale.few[:, 1], 0.0)
+    at = scale.at(signs, leads)[:, 0]
+    expected = np.where((count <= 2) & (leads[:, 0] == 1.0), near[4], 1.0)
+    few = (count != 3) & (count != 4) & (count != 5)
+    np.testing.assert_allclose(at[few], expected[few])
+    far = scale.at(signs[:1], np.full((1, 1), np.inf))  # a channel not yet observed
+    np.testing.assert_allclose(far, 1.0)
+    many = (own[-per:] for own in (relative, relative, signs, leads, series))
+    assert plain.widened(*many) is plain
 
 
 def test_interval_is_narrower_for_calm_series(forecaster):

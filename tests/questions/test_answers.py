@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.interpolate import CubicSpline, PchipInterpolator
+from scipy.special import ndtri
 
 from skpolyode import (
     HiPPOTransformer,
@@ -107,7 +108,9 @@ def test_intervals_hold_the_value_and_are_wider_ahead(model):
     wide = [(table["upper"] - table["lower"]).mean() for table in (past, ahead)]
     assert wide[0] < wide[1]
     half = model.average(SERIES, -2.0, 0.0, "end", coverage=0.5)
-    assert (half["upper"] - half["lower"] < past["upper"] - past["lower"]).all()
+    ratio = (half["upper"] - half["lower"]) / (past["upper"] - past["lower"])
+    assert_allclose(ratio, ndtri(0.75) / ndtri(0.95))
+    assert_allclose(past["upper"] - past["value"], past["value"] - past["lower"])
 
 
 def test_a_window_that_spans_the_end_is_the_sum_of_its_parts(model):
@@ -117,9 +120,13 @@ def test_a_window_that_spans_the_end_is_the_sum_of_its_parts(model):
     widths = [(x["upper"] - x["lower"]).to_numpy() for x in (both, *parts)]
     assert (widths[0] > 0.98 * np.maximum(*widths[1:])).all()  # they are quantiles of samples
     assert (widths[0] < widths[1] + widths[2]).all()
-    grid = np.linspace(0, 1.5, 2)
+    grid = np.linspace(0, 1.5, 31)
     sampled = model.sample_paths(SERIES, grid, "end", n_samples=500, random_state=0)
-    assert sampled.integral(1).shape == (12, 500)
+    means = np.mean([sampled.integral(j) for j in (0, 1)], axis=2).T.ravel()
+    assert_allclose(parts[1]["value"], means, atol=0.1)  # of other samples
+    both, past = (model.integral(SERIES, -4.0, end, "end") for end in (0.02, 0.0))
+    widths = [(x["upper"] - x["lower"]).to_numpy() for x in (both, past)]
+    assert (widths[0] > 0.9 * widths[1]).all()
 
 
 def test_alone_and_in_batch_dated_and_saved_alike(model, tmp_path):
@@ -187,6 +194,54 @@ def test_slopes_of_a_learned_path_are_its_field(model):
     second = model.derivative(panel, [[own] for own in t], order=2).values
     slopes = [model.derivative(panel, [[own] for own in t + s]).values for s in (-h, h)]
     assert_allclose(second, (slopes[1] - slopes[0]) / (2 * h), atol=1e-4)
+
+
+def test_a_path_is_level_where_a_limit_cuts_it():
+    t, x = np.arange(6.0), np.array([0.0, 0.0, 1.0, 0.0, 0.0, 1.0])
+    curve = CubicSpline(t, x, bc_type="natural")
+    model, at = InterpolationTransformer(kind="cubic").fit([(t, x)]), [0.4, 1.5, 3.5]
+    assert (curve(at) < 0).tolist() == [True, False, True]
+    found = model.derivative([(t, x)], at).values[:, 0]
+    assert_allclose(found, [0.0, curve.derivative()(1.5), 0.0], atol=1e-9)
+
+
+def test_slopes_soon_after_a_last_observation_are_those_of_the_next_step(model):
+    """The forecast leaves it at once; the channel that goes on has the slope of its path.
+
+    That path bends at the next row, before the step ends.
+    """
+    t, x = SERIES[0][0], SERIES[0][1].copy()
+    row = 5 + np.diff(t[5:-5]).argmin()
+    x[row], x[row + 1 :, 1] = [2.0, 0.0], np.nan
+    unit, last = model.embedder_.units.time_scale, t[row]
+    at, step = last + 0.004 * unit, unit * min(model.embedder_.model.step_size, 1.0)
+    assert t[row + 1] < at + step / 2
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    times = at + step * (1 + nodes) / 2
+    path = model.interpolate([(t, x)], times).values[:, 1]
+    cubic = np.polynomial.Polynomial.fit(times, path, 3, w=np.sqrt(weights)).deriv()(at)
+    near = model.interpolate([(t, x)], at + 1e-3 * unit * np.array([-1, 1])).values[:, 0]
+    found = model.derivative([(t, x)], [at]).values[0]
+    assert_allclose(found[0], np.diff(near)[0] / (2e-3 * unit), rtol=1e-5)
+    assert_allclose(found[1], cubic, rtol=1e-3)
+
+
+def test_pieces_ahead_are_whole_steps_and_end_where_a_path_becomes_constant(model):
+    embedder = model.embedder_
+    unit, (step, most) = embedder.units[1], (embedder.model.step_size, embedder.model.max_gap)
+    panel = Panel.from_series([([0.0, 0.4 * step * unit], [[1.0, 1.0], [2.0, 2.0]])])
+    ahead = edges(embedder, panel, panel.end + 2.5 * step * unit)[0] - panel.end
+    assert_allclose(ahead[ahead >= 0] / (step * unit), [0, 1, 2], rtol=1e-5)
+    ahead = edges(embedder, panel, panel.end + 10 * most * unit)[0] - panel.end
+    assert_allclose(ahead[-1], most * unit, rtol=1e-5)
+
+
+def test_errors_of_slopes_ahead_are_those_at_the_end_and_of_sampled_slopes(model):
+    gap, lead = model.embedder_.units.time_scale, 0.7
+    end, ahead = (model.derivative_std(SERIES, [x], "end").values for x in (-1e-6 * gap, lead))
+    paths = model.sample_paths(SERIES, [lead, lead + gap], "end", random_state=0).samples
+    sampled = (paths[1::2] - paths[::2]).std(axis=1) / gap
+    assert_allclose(ahead, np.hypot(end, sampled), rtol=1e-6)
 
 
 def test_slopes_at_times_close_to_each_other_are_finite():

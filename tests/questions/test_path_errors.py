@@ -59,7 +59,7 @@ def test_the_law_of_brownian_motion_is_learned(unit, scale):
     assert_allclose([found.rate, found.shared], 1.0, rtol=0.2)
     assert_allclose(found.gap * unit, 1.0, rtol=0.03)
     noisy = PathErrors.learn(lines(), Panel.from_series(motions(60, 100, 0.03, 0.1)))
-    assert noisy.shared < 0.75  # noise is of single observations
+    assert noisy.shared < 0.48  # noise is of single observations, as most of an error
     assert noisy.power < 0.5
 
 
@@ -176,3 +176,46 @@ def test_limits_of_integrals_are_those_of_each_window(model):
     ends = found[["lower", "upper"]].to_numpy().reshape(3, 2, 2)
     assert (ends[..., 0] >= bounds[..., 0] - 1e-9).all()
     assert (ends[..., 1] <= bounds[..., 1] + 1e-9).all()
+
+
+def test_noise_of_an_observation_counts_by_how_near_it_is():
+    """With s = a, two gaps of length 2, and windows [1, 2] and [2, 2.5] beside one observation.
+
+    Its share of an error is t / 2 before it, and 1 - t / 2 after: 3/4 and 7/16 in all.
+    """
+    x, w = np.polynomial.legendre.leggauss(60)
+    times, weights = np.append(1.5 + x / 2, 2.25 + x / 4), np.append(w / 2, w / 4)
+    panel = Panel.from_series([([0.0, 2.0, 4.0], [0.0, 0.0, 0.0])])
+    even = PathErrors(np.full(1, 0.1), 0.0, 0.0, 0.3, np.ones(1))
+    found = even.of_integrals(course(panel, times.tolist()), weights, np.array([0, 120]))
+    variance = 0.3 * (1 + 0.25) + 0.7 * 2 * 3 / 4 * 7 / 16
+    assert_allclose(found, 0.1 * np.sqrt(variance), rtol=0.01)
+
+
+def test_correlations_are_of_enough_pairs_of_one_series(monkeypatch):
+    """Of 61 series with one hidden row each, a filter learns none, nor of a single pair."""
+    monkeypatch.setattr(errors, "path_std", lambda embedder, *at: np.ones((len(at[1]), 1)))
+    monkeypatch.setattr(errors, "SETTINGS", PathErrorSettings(n_rows=300))
+    rng = np.random.default_rng(0)
+    series = [(np.arange(5.0), [0.0, 0.0, 0.0, rng.choice([-1.0, 1.0]), 0.0]) for _ in range(61)]
+    pair = (
+        np.arange(12.0),
+        np.isin(np.arange(12), [3, 7, 8]) * [1.0, 1, 1, 1, 1, 1, 1, 2, -2, 1, 1, 1],
+    )
+    for every in (series, [*series, pair]):
+        found = PathErrors.learn(replace(lines(), filters=True), Panel.from_series(every))
+        assert (found.rate, found.shared) == (1.0, 1.0)
+
+
+def test_errors_of_a_filter_follow_its_deviations(monkeypatch):
+    """Over time in its unit of 0.25; its deviations are in the user's units, 4 to one."""
+    monkeypatch.setattr(errors, "path_std", lambda *asked: np.array([[2.0], [6.0]]))
+    embedder = replace(lines(0.25, (4.0,)), filters=True)
+    panel = Panel.from_series([([0.0, 3.0], [0.0, 1.0])])
+    found = Course.of(embedder, panel, np.array([1.0, 1.5]), np.array([0, 2]))
+    own = PathErrors(np.full(1, 0.1), 2.0, 0.5, 0.8, np.ones(1))
+    std = 0.1 * np.array([0.5, 1.5])
+    assert_allclose(own.std(found)[:, 0], std)
+    assert_allclose(own.of_slopes(found)[:, 0], np.sqrt(0.8 * 0.5) * std / 0.25)
+    shared = (std**2).sum() + 2 * std.prod() * np.exp(-0.5 / 2 * 0.5 / 0.25)
+    assert_allclose(own.of_integrals(found, np.ones(2), np.array([0, 2])), np.sqrt(0.8 * shared))
