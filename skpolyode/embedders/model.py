@@ -139,7 +139,8 @@ class ModelEmbedder(Embedder):
         is_exact = next(self.model.parameters()).dtype == torch.float64
         if is_exact and not self.model.training:
             return self.model
-        return copy.deepcopy(self.model).double().eval()
+        with torch.inference_mode(False):  # the copy is kept, whatever mode the first caller is in
+            return copy.deepcopy(self.model).double().eval()
 
     @cached_property
     def follower(self) -> SequenceModel:

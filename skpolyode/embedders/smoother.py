@@ -78,9 +78,10 @@ def path_of(
         signal += np.nan_to_num(embedder.waves * (bridged_waves(embedder, asked, through) - signal))
     if embedder.beginnings is not None:
         rate, share = embedder.beginnings
-        until = np.where(rate > 0, asked.leads(embedder.units.time_scale)[1], 0.0)  # not infinite
+        is_early = (asked.before < 0) & (asked.following >= 0)
+        until = np.where(is_early, asked.leads(embedder.units.time_scale)[1], 0.0)
         begun = share * expected.signal + np.exp(-rate * until) * (signal - share * expected.signal)
-        signal = np.where((asked.before < 0) & (rate > 0), begun, signal)
+        signal = np.where(is_early & (rate > 0), begun, signal)
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):

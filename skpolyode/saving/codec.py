@@ -7,7 +7,8 @@ no name in a file is imported or evaluated.
 
 The arrays of a saved class are checked: shapes, order, and finite numbers.
 
-Seeds, times and durations, which may be parameters, are registered here.
+Seeds, times and durations, which may be parameters, and tables of static covariates are registered
+here.
 """
 
 from __future__ import annotations
@@ -408,7 +409,20 @@ def _times(
     return index if zone is None else index.tz_localize("UTC").tz_convert(zone)
 
 
+def _frame_state(frame: pd.DataFrame) -> dict[str, Any]:
+    cells = [frame.iloc[:, j].to_numpy() for j in range(frame.shape[1])]
+    labels = {"index": frame.index.to_numpy(), "columns": frame.columns.tolist()}
+    return labels | {"cells": cells, "dtypes": [str(dtype) for dtype in frame.dtypes]}
+
+
+def _frame(state: dict[str, Any]) -> pd.DataFrame:
+    columns = zip(state["cells"], state["dtypes"], strict=True)
+    series = [pd.Series(cells, state["index"], dtype) for cells, dtype in columns]
+    return pd.DataFrame(dict(enumerate(series)), state["index"]).set_axis(state["columns"], axis=1)
+
+
 _OF_PANDAS: dict[type, tuple[Callable, Callable]] = {
+    pd.DataFrame: (_frame_state, _frame),
     pd.DatetimeIndex: (_times_state, partial(_times, pd.DatetimeIndex, "M8")),
     pd.TimedeltaIndex: (_times_state, partial(_times, pd.TimedeltaIndex, "m8")),
     pd.Timedelta: (

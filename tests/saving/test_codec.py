@@ -131,7 +131,7 @@ class Foreign:
         (np.datetime64("2024"), "datetime64"),
         (np.array([[Foreign()]]), "array of object"),
         ({1, 2}, "set"),
-        (pd.DataFrame({"a": [1.0]}), "DataFrame"),
+        (pd.Series([1.0]), "Series"),
     ],
 )
 def test_value_that_no_file_can_hold_is_named(value, kind):
