@@ -86,6 +86,7 @@ def test_samples_are_around_the_forecast_and_start_where_it_is_known(model, othe
 
 def test_a_question_follows_the_series_once(model, others, monkeypatch):
     """Forecasts and the errors that are expected of them know the same."""
+    model.sample_paths(others, [1.0], "end", n_samples=2)  # learns at first how to combine
     known_at, calls = Members.known_at, []
 
     def counted(self, *args):
