@@ -1,15 +1,20 @@
-"""The first look of the README: where storms will be, by those of earlier seasons."""
+"""The first look of the README: gaps of irregular series, filled by two models."""
 
 from __future__ import annotations
 
-from skpolyode import Panel, PolyODETransformer, evaluate_forecasts
-from skpolyode.datasets import load_storms
+import numpy as np
 
-table = load_storms().frame.drop(columns="name")
-print(table.head(2))
-storms = Panel.from_long(table, id="storm", time="time", time_unit="h")
-known, new = storms[:100], storms[100:]
-model = PolyODETransformer(random_state=0).fit(known)
-scores = evaluate_forecasts(model, new, cutoff=0.5, horizon=[24, 72], metrics=["mse", "coverage"])
-print(scores.pivot(index="channel", columns=["metric", "lead"], values="value").round(2))
-lower, upper = model.forecast_interval(new, ["12h", "2D"], 0.9, relative_to="end")  # any times
+from skpolyode import InterpolationTransformer, Panel, PanelImputer, PolyODETransformer
+
+rng = np.random.default_rng(1)
+hours, fast = np.sort(rng.uniform(0, 48, (60, 18))), np.arange(60) % 2
+angle = 2 * np.pi * (hours / (14 - 4 * fast[:, None]) + rng.random((60, 1)))
+swings = np.stack([np.sin(angle), np.cos(angle)], axis=2)  # (buoy, time, channel)
+failed = rng.random(swings.shape) < 0.3
+panel = Panel.from_series(zip(hours, np.where(failed, np.nan, swings), strict=True))
+print(panel)
+learned = PolyODETransformer(n_coefficients=16, max_epochs=4, random_state=0)
+for model in (InterpolationTransformer(), learned):
+    complete = PanelImputer(model).fit_transform(panel)
+    error = np.mean((complete.values.reshape(swings.shape) - swings)[failed] ** 2)
+    print(f"{type(model).__name__}: mean squared error {error:.3f}")

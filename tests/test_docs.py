@@ -420,6 +420,12 @@ def test_notebooks_install_what_the_gallery_imports() -> None:
                 assert name.replace("sklearn", "scikit-learn") in needed, f"{path.name}: {name}"
 
 
+def test_the_readme_names_both_commands_early() -> None:
+    """One runs the main job, the other passes the tests; each makes its environment."""
+    start = (ROOT / "README.md").read_text("utf-8").partition("\n## A first look")[0]
+    assert {"make demo", "make test"} <= {line.partition("  ")[0] for line in start.splitlines()}
+
+
 def test_links_of_the_readme_lead_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
     assert links
