@@ -70,13 +70,13 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_368,
-    "code lines of the core": 11_666,
-    "tuned constants": 254,
+    "code lines of the package": 20_595,
+    "code lines of the core": 11_820,
+    "tuned constants": 267,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,
-    "files entered by fit": 43,
+    "files entered by fit": 41,
     "files entered by transform": 22,
     "files entered by first forecast": 34,
     "files entered by forecast": 30,

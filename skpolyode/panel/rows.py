@@ -358,7 +358,7 @@ def are_equal_times(times: np.ndarray) -> np.ndarray:
     gaps = np.diff(times)
     rises = gaps[(gaps > 0) & (gaps < np.inf)]
     nothing = 1e-6 * np.quantile(rises, 0.9) if rises.size else 0.0
-    rounding = np.minimum(2 * np.spacing(np.abs(times[1:])), nothing)
+    rounding = np.minimum(2 * np.finfo(np.float64).eps * np.abs(times[1:]), nothing)
     return (gaps >= 0) & (gaps <= np.where(gaps % 1 > 0, rounding, 0.0))
 
 

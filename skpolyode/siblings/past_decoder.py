@@ -22,7 +22,7 @@ from skpolyode.panel import Panel
 from skpolyode.panel.query import choose_window
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import drop_empty, keep_rows, take
-from skpolyode.panel.units import Units
+from skpolyode.panel.units import CellLimits, Units
 from skpolyode.saving.codec import saved
 from skpolyode.siblings.base import hidden_layer
 from skpolyode.siblings.cells import ODERNNTransformer
@@ -287,7 +287,11 @@ class PastDecoder(SeriesTransformer):
         self.random_state = random_state
 
     def _fit(self, panel: Panel) -> str | None:
-        panel = drop_empty(align_to_frozen(self, panel, self.transformer))
+        given, panel = panel, drop_empty(align_to_frozen(self, panel, self.transformer))
+        names = given.channel_names
+        if {*names} == {*panel.channel_names}:  # perhaps in another order
+            order = [names.index(name) for name in panel.channel_names]
+            self.limits_ = CellLimits(*(ends[order] for ends in self.limits_))
         source, seed = getattr(self.transformer, "estimator", self.transformer), self.random_state
         rng = local_random_state(getattr(source, "random_state", None) if seed is None else seed)
         self.transformer_ = self._fitted(panel, int(rng.randint(2**31 - 1)))

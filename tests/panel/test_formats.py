@@ -197,7 +197,8 @@ def test_flat_rows():
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float32])
 def test_kinds_of_numbers(dtype):
-    panel = as_panel([(np.array([0, 1], dtype=dtype), np.array([1, 0], dtype=dtype))])
+    times = np.array([0, 1], dtype=int if dtype is bool else dtype)  # True is no time
+    panel = as_panel([(times, np.array([1, 0], dtype=dtype))])
     assert panel.times.tolist() == [0.0, 1.0]
     assert panel.values.ravel().tolist() == [1.0, 0.0]
     assert panel.values.dtype == np.float64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,8 +59,8 @@ def test_gradient_of_the_recurrence():
     assert torch.autograd.gradcheck(lambda *parts: LinearRecurrence.apply(*parts, SIZES), weights)
 
 
-def make_layer(is_held=True):
-    return shaken(DiagonalStateSpace(H, K, is_held, None), size=2.0)
+def make_layer():
+    return shaken(DiagonalStateSpace(H, K, None), size=2.0)
 
 
 def matrices(layer, feature):
@@ -82,46 +81,25 @@ def test_rates_decay_whatever_the_weights():
     rates, speed = make_layer().rates()
     assert (rates.real < 0).all()
     assert (speed > 0).all()
-    untrained, _ = DiagonalStateSpace(H, 3, True, None).rates()
+    untrained, _ = DiagonalStateSpace(H, 3, None).rates()
     ratio = (untrained.imag / untrained.real).detach()
     torch.testing.assert_close(ratio, -2 * torch.pi * torch.arange(3.0).expand(H, -1))
 
 
-@pytest.mark.parametrize("gap", [1e-6, 0.02, 0.7, 40.0])
-def test_held_features_are_an_exact_discretisation(gap):
-    layer, x, u = make_layer(), states(1, 2 * H * K).view(1, 2, H, K), states(1, H, 1)
-    with torch.no_grad():
-        found = layer.flow(x, u, torch.tensor([gap], dtype=torch.float64))
-        read = layer(found, u)
-    for h in range(H):
-        system = matrices(layer, h)
-        A, B, C, D, _ = cont2discrete(system, gap, method="zoh")
-        after = A @ x[0, :, h].flatten().numpy() + B[:, 0] * u[0, h].item()
-        np.testing.assert_allclose(found[0, :, h].flatten(), after, rtol=1e-9, atol=1e-12)
-        expected = C[0] @ after + D[0, 0] * u[0, h].item()
-        assert read[0, h].item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("is_held", [True, False])
-def test_recurrence_is_a_convolution_on_an_even_grid(is_held):
-    layer, gap = make_layer(is_held), 0.3
+def test_recurrence_is_a_convolution_on_an_even_grid():
+    layer, gap = make_layer(), 0.3
     signal = states(7, H)
     x, found = torch.zeros(1, 2, H, K, dtype=torch.float64), []
     with torch.no_grad():
         for k, u in enumerate(signal[:, None]):
             if k:
-                x = layer.flow(x, signal[k - 1 : k], torch.tensor([gap], dtype=torch.float64))
+                x = layer.flow(x, torch.tensor([gap], dtype=torch.float64))
             x = layer.observe(x, u)
             found.append(layer(x, u)[0])
     for h in range(H):
         A, B, C, D = matrices(layer, h)
-        Ad, Bd, *_ = cont2discrete((A, B, C, D), gap, method="zoh")
+        Ad, *_ = cont2discrete((A, B, C, D), gap, method="zoh")
         powers = [np.linalg.matrix_power(Ad, k) for k in range(len(signal))]
-        if is_held:  # what is held acts from the next observation on
-            kernel = [D.item(), *((C @ power @ Bd).item() for power in powers[:-1])]
-        else:
-            kernel = [
-                (C @ power @ B).item() + (k == 0) * D.item() for k, power in enumerate(powers)
-            ]
+        kernel = [(C @ power @ B).item() + (k == 0) * D.item() for k, power in enumerate(powers)]
         expected = np.convolve(kernel, signal[:, h].numpy())[: len(signal)]
         np.testing.assert_allclose(torch.stack(found)[:, h], expected, atol=1e-9)

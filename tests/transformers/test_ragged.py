@@ -126,6 +126,7 @@ class TestRagged:
                 assert np.isfinite(own.fit_transform(series)).all()
 
     @pytest.mark.parametrize("value", [0.0, 7.5, 5e-324, 1e-300, -1e300])
+    @pytest.mark.filterwarnings("ignore:the channels .* have one value throughout fit")
     def test_a_constant_channel(self, name, value):
         X = [
             (times, np.c_[values[:, 0], np.full(len(times), value)])
