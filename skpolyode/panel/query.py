@@ -474,9 +474,9 @@ def choose_window(window: Any, panel: Panel, whole: bool = False) -> float:
         far = np.flatnonzero(panel.end - panel.start > chosen)
         names, length = [*map(plain_repr, panel.ids[far[:3]])], _text(chosen, panel.time_unit)
         warnings.warn(
-            f"window='auto' is {length}, as long as any series but {len(far)}, of up to "
-            f"{longest:g}: {', '.join(names)}. Are their times in another unit, or is one of them "
-            f"wrong? Only their ends are remembered, unless you give window={longest:g}.",
+            f"window='auto' is {length}, but {len(far)} series are far longer, up to {longest:g} "
+            f"(ids: {', '.join(names)}). Are their times in another unit, or is one of them wrong? "
+            f"Only their ends are remembered, unless you give window={longest:g}.",
             stacklevel=5,
         )
     return chosen
