@@ -277,7 +277,7 @@ def read_page(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = (HERE.parent / "CHANGELOG.md").read_text("utf-8")
     if name == "index":
         readme = (HERE.parent / "README.md").read_text("utf-8")
-        outside = re.sub(r"\]\((?!docs/|https:|examples/)", "](../", readme)
+        outside = re.sub(r"\[(.*?)\]\([A-Z]+\.md\)", r"\1", readme.replace("](CH", "](../CH"))
         source[0] = source[0].replace("```{toc", outside.replace("](docs/", "](") + "\n```{toc")
     text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
     source[0] = SCRIPT.sub(r"](gallery/\1)", text.replace("](../examples)", "](gallery/index)"))
