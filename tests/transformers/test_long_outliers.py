@@ -51,7 +51,7 @@ def panel(lengths, *, dates=False, gap=0.0):
 @pytest.mark.parametrize("dates", [False, True])
 def test_an_outlier_does_not_set_the_window(name, dates):
     transformer = TRANSFORMERS[name]
-    message = r"window='auto' is 30( h)?, but 1 series .* up to 1800 \(ids: 'p11'\)\. .* window=1800"
+    message = r"window='auto' is 30( h)?, but 1 .* up to 1800 \(ids: 'p11'\)\. .* window=1800"
     with pytest.warns(UserWarning, match=message):
         transformer.fit(panel([30.0] * 11 + [LONG], dates=dates))
     past = transformer.embedder_.past
