@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from skpolyode.structural import forecaster
 from skpolyode.training import loop
 from skpolyode.transformers import stages
 
-CHECK_STEPS, LEARN_WAVES = stages.CheckStepSize.run, stages.LearnWaves.run
+CHECK_STEPS = stages.CheckStepSize.run
+OF_PATHS = {stage: stage.run for stage in (stages.LearnWaves, stages.LearnBeginnings)}
 
 
 @contextmanager
@@ -62,27 +63,30 @@ def no_step_checks() -> AbstractContextManager[None]:
     return replaced(stages.CheckStepSize, "run", check)
 
 
-def no_waves() -> AbstractContextManager[None]:
-    """Within, paths lean on no waves."""
-    return replaced(stages.LearnWaves, "run", lambda self, state: None)
+@contextmanager
+def plain_paths() -> Iterator[None]:
+    """Within, paths follow no waves, and are shifted before the first observation of a channel."""
+    with ExitStack() as stack:
+        for stage in OF_PATHS:
+            stack.enter_context(replaced(stage, "run", lambda self, state: None))
+        yield
 
 
 @contextmanager
 def small_fits() -> Iterator[None]:
     """Within, fits do half of what they do outside of tests."""
-    with no_step_checks(), no_waves(), one_population_curve(), few_structural_models():
+    with no_step_checks(), plain_paths(), one_population_curve(), few_structural_models():
         yield
 
 
 @contextmanager
 def whole_fits() -> Iterator[None]:
     """Within, fits do all that they do outside of tests; see `small_fits` in tests/conftest.py."""
-    with (
-        all_population_curves(),
-        all_structural_models(),
-        replaced(stages.CheckStepSize, "run", CHECK_STEPS),
-        replaced(stages.LearnWaves, "run", LEARN_WAVES),
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(all_population_curves())
+        stack.enter_context(all_structural_models())
+        for stage, run in {stages.CheckStepSize: CHECK_STEPS, **OF_PATHS}.items():
+            stack.enter_context(replaced(stage, "run", run))
         yield
 
 

@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.panel.select import hide_cells
 
+pytestmark = pytest.mark.usefixtures("whole_fits")
+
 
 def processes(n_series: int, seed: int, kept: float) -> Panel:
     """Two channels of 20 rows that keep a share of each deviation; 1 makes random walks."""
