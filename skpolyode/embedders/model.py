@@ -175,7 +175,7 @@ class ModelEmbedder(Embedder):
         return replace(self, model=copy.deepcopy(self.model), waves=None, beginnings=None)
 
     def without_late(self) -> Self:
-        """The embedder without what is learned late, which may hold an earlier fit."""
+        """The embedder without what is learned late."""
         late = "scale", "stacking", "calibration", "path_calibration", "path_errors"
         return replace(self, **dict.fromkeys(late))
 

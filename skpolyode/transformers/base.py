@@ -367,9 +367,10 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             All channels at these times, within their limits (see `Panel.with_limits`); NaN only for
             a series without any observation. Where a channel was observed, this is the observation,
             or the estimate of a model that filters noise. Before its first observation, it is the
-            path, shifted to end in that observation. After its last one, it is the forecast of a
-            trained transformer; other transformers keep the last value. Times before the first
-            observation of a series get the value with which the path begins.
+            path, shifted to end in that observation; that of `PolyODETransformer` may go back to
+            what the model expects there. After its last one, it is the forecast of a trained
+            transformer; other transformers keep the last value. Times before the first observation
+            of a series get the value with which the path begins.
 
         See Also
         --------

@@ -567,11 +567,11 @@ class LearnBeginnings(Stage):
         shifted, expected = (
             scaler.transform(replace(embedder, beginnings=x).path_values(*at)) for x in (None, none)
         )
-        is_early = (query.before < 0) & (query.following >= 0)
-        error = np.where(is_early, truth - shifted, np.nan)
+        error = np.where((query.before < 0) & (query.following >= 0), truth - shifted, np.nan)
+        until = query.leads(unit)[1]
         best, most = np.zeros_like(none), np.zeros(panel.n_channels)
         for choice in product(self.rates, self.shares):
-            step = -np.expm1(-choice[0] * np.where(is_early, query.leads(unit)[1], 0.0))
+            step = -np.expm1(-choice[0] * until)
             gains = np.nan_to_num(error**2 - (error - step * (choice[1] * expected - shifted)) ** 2)
             gained = np.array([np.bincount(series, x, n) for x in gains.T])
             gained += gained.mean(axis=0)
