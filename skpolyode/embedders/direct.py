@@ -254,6 +254,7 @@ WEIGHTED = ("weighted_mean",)
 
 _LEVELS = ("mean", "min", "max", "first", "last")
 _GAPS = ("mean_gap", "max_gap")
+_COUNTS = ("count", "observed_share")
 
 
 @saved
@@ -267,6 +268,9 @@ class SummaryEmbedder(Embedder):
         Their means replace values never observed.
     weighs : bool, default=False
         Whether to include the :data:`WEIGHTED` statistics.
+    fills : bool, default=True
+        Whether a channel without an observation has the statistics of its mean. Otherwise they are
+        NaN, but for the count and the share of times.
 
     Examples
     --------
@@ -278,6 +282,7 @@ class SummaryEmbedder(Embedder):
 
     units: Units
     weighs: bool = False
+    fills: bool = True
     past = None
 
     @property
@@ -295,6 +300,9 @@ class SummaryEmbedder(Embedder):
         levels = _LEVELS + WEIGHTED * self.weighs
         result[..., [self.statistics.index(name) for name in levels]] = scaler.mean[:, None]
         result[..., [STATISTICS.index(name) for name in _GAPS]] = duration[:, None, None]
+        if not self.fills:
+            counted = [name in _COUNTS for name in self.statistics]
+            result[:] = np.where(counted, 0.0, np.nan)
         values = scaler.known(panel.values)
         series = series_of_rows(panel)
         for group in split_channels(panel.elapsed, values, series, panel.errors):

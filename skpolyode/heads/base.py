@@ -18,7 +18,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import chain
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -30,12 +30,23 @@ from sklearn.pipeline import FeatureUnion
 from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import rows_until
 from skpolyode.errors import Faults, plain_repr
+from skpolyode.fit_report import FitReport
+from skpolyode.heads.contest import (
+    SIMPLE,
+    BlendedClassifier,
+    BlendedRegressor,
+    Chosen,
+    Competitor,
+    Contest,
+    Fold,
+    fitted,
+)
 from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.cells import unmasked
@@ -43,7 +54,11 @@ from skpolyode.panel.inputs import without_later
 from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_chunks, take
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import credible_part
-from skpolyode.transformers import PolyODETransformer, StaticFeatures
+from skpolyode.transformers import (
+    InterpolationTransformer,
+    PolyODETransformer,
+    StaticFeatures,
+)
 from skpolyode.transformers.base import SeriesEstimator, SeriesTransformer, check_names
 from skpolyode.transformers.input import (
     align_to_frozen,
@@ -59,10 +74,6 @@ from skpolyode.transformers.neural import NeuralTransformer, local_random_state
 # to 0.89). The split is repeated until MANY_SERIES predictions are tested, but at most this often.
 _MOST_DEALS = 5
 _CHUNK = 200_000  # rows of cut series per call of the transformer
-
-
-Fold = tuple[np.ndarray, np.ndarray]
-"""Rows to train on and rows to test on."""
 
 
 class Given(NamedTuple):
@@ -105,7 +116,6 @@ class HeadEstimator(SeriesEstimator):
     _default: np.ndarray  # (1,), the prediction for a series without any observation
     _ages: HeadEstimator  # a copy whose head also reads the age
     _age_unit: float
-    _is_aged = False
 
     @check_names
     def __init__(
@@ -180,7 +190,9 @@ class HeadEstimator(SeriesEstimator):
             given = given._replace(panel=drop_empty(given.panel))
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
-            kinds = self._fit_transformer(given.panel, given.groups, seed)
+            is_probe = self.transformer is None and self.features == "auto"
+            first = InterpolationTransformer() if is_probe else self.transformer
+            kinds = self._fit_transformer(first or PolyODETransformer(), given, seed)
             panel = credible_part(given.panel, self.scaler_.limits)
             given = given._replace(panel=panel).at(observed_series(panel))
             if (class_weight := getattr(self, "class_weight", None)) is not None:
@@ -195,9 +207,20 @@ class HeadEstimator(SeriesEstimator):
             n_deals = int(np.clip(np.ceil(MANY_SERIES / len(target)), 1, _MOST_DEALS))
             spread = {"keep_single": classifies, "groups": labels}
             deals = [spread_folds(target, n_folds, rng, **spread) for _ in range(n_deals)]
-            head, Z = self._choose(kinds, given, list(chain(*deals)), seed)
-            self.head_ = clone(head).fit(Z, target, **fit_parameters(head, weights))
-            self._calibrate(Z, target, deals[0], weights)
+            contest = Contest(target, deals, weights, classifies, self.scoring)
+            self.fit_report_ = FitReport([])
+            blends = self.head is None
+            if is_probe:
+                kinds.remove("coefficients")
+            pool = self._competitors(kinds, given, contest, seed, " of lines" * is_probe)
+            chosen = contest.choose(pool, blends=blends)
+            if is_probe and any(each.kind != SIMPLE for each in chosen.members):
+                asked = self._fit_transformer(PolyODETransformer(), given, seed)
+                kinds = [kind for kind in asked if FEATURES[kind].needs_transformer]
+                pool += self._competitors(kinds, given, contest, seed)
+                chosen = contest.choose(pool, blends=blends)
+            head, Z = self._take(chosen, pool)
+            self.head_ = fitted(head, Z, target, weights)
             self._fit_ages(head, given, rng)
         return self
 
@@ -225,12 +248,11 @@ class HeadEstimator(SeriesEstimator):
     def _learn_default(self, target: np.ndarray, weights: np.ndarray | None) -> None:
         """Set `_default` from the targets of the series with a positive weight."""
 
-    def _fit_transformer(self, panel: Panel, groups: np.ndarray | None, seed: int) -> list[str]:
-        """Train the transformer unless it is frozen; return the kinds of features to compare."""
-        transformer = PolyODETransformer() if self.transformer is None else clone(self.transformer)
+    def _fit_transformer(self, transformer: Any, given: Given, seed: int) -> list[str]:
+        """Train a transformer unless it is frozen; return the kinds of features to compare."""
         is_trained = isinstance(transformer, FrozenEstimator)
-        transformer = transformer.estimator if is_trained else transformer
-        name = type(self).__name__
+        transformer = transformer.estimator if is_trained else clone(transformer)
+        name, panel = type(self).__name__, given.panel
         if not isinstance(transformer, SeriesTransformer):
             raise TypeError(
                 f"transformer of {name} must be a transformer of series of this package, such as "
@@ -246,66 +268,87 @@ class HeadEstimator(SeriesEstimator):
                 "features='coefficients'."
             )
         if not is_trained:
-            known = transformer.get_params(deep=False)
-            if self.random_state is not None and "random_state" in known:
+            parameters = transformer.get_params(deep=False)
+            if self.random_state is not None and "random_state" in parameters:
                 transformer.set_params(random_state=seed)
-            is_held_out = groups is not None and isinstance(transformer, NeuralTransformer)
-            options = {"groups": groups} if is_held_out else {}
+            is_held_out = given.groups is not None and isinstance(transformer, NeuralTransformer)
+            options = {"groups": given.groups} if is_held_out else {}
             transformer.fit(panel if transformer.uses_static else without_static(panel), **options)
         self.transformer_ = transformer
         return kinds
 
-    def _choose(
-        self, kinds: list[str], given: Given, folds: list[Fold], seed: int
-    ) -> tuple[Any, np.ndarray]:
-        """Return the best head, unfitted, and its features (B, F); set their name and scores."""
-        # Imported here to keep `import skpolyode` fast.
-        from sklearn.model_selection import cross_val_score
-        from sklearn.pipeline import make_union
-
-        panel, target, _, weights = given
-        options = {"scoring": self.scoring, "cv": folds, "error_score": "raise"}
-        best, self.cv_scores_ = -np.inf, {}
+    def _competitors(
+        self, kinds: list[str], given: Given, contest: Contest, seed: int, path: str = ""
+    ) -> list[Competitor]:
+        """The best of each group of heads on each kind of features; `path` ends names of kinds."""
+        panel, target, *_ = given
+        static = [StaticFeatures()] if StaticEncoder.of_panel(panel) is not None else []
+        best = []
         for kind in kinds:
-            transformer = FEATURES[kind].transformer(self.transformer_, panel, seed)
-            if StaticEncoder.of_panel(panel) is not None:
-                transformer = make_union(transformer, StaticFeatures())
-            Z = np.asarray(transformer.fit(panel, None).transform(panel), dtype=np.float64)
-            heads = self._heads(kind, target, seed)
-            scores = []
-            for head in heads if len(kinds) + len(heads) > 2 and folds else ():
-                options["params"] = fit_parameters(head, weights) or None
-                each = cross_val_score(self._as_scored(head), Z, target, **options)
-                scores.append(float(np.mean(each)))
-            if scores:
-                self.cv_scores_[kind] = max(scores)
-            scores = scores or [0.0]
-            if not np.isfinite(scores).all():
-                raise ValueError(
-                    f"scoring={self.scoring!r} of {type(self).__name__} gave {scores} for "
-                    f"features={kind!r}: choose another scoring, or fewer folds by cv, so that it "
-                    "is defined on each of them."
-                )
-            # If scores are equal up to rounding, take the first kind.
-            if max(scores) > best + np.sqrt(np.finfo(np.float64).eps):
-                best, self.features_ = max(scores), kind
-                self.feature_transformer_, chosen = transformer, (heads[int(np.argmax(scores))], Z)
-        return chosen
+            name = kind + path if FEATURES[kind].needs_path else kind
+            own = FEATURES[kind].transformer(self.transformer_, panel, seed, self.head is not None)
+            transformers = [each.fit(panel, None) for each in (own, *static)]
+            parts = [np.asarray(each.transform(panel), dtype=np.float64) for each in transformers]
+            for heads in (groups := self._heads(kind, target, seed)):
+                rivals = [Competitor(name, transformers, parts, head) for head in heads]
+                if len(kinds) + len(groups) + len(heads) > 3 or self._is_calibrated(heads[0]):
+                    rivals = [contest.entered(rival) for rival in rivals]
+                for rival in rivals:
+                    if rival.scores is not None and not np.isfinite(rival.scores).all():
+                        raise ValueError(
+                            f"scoring={self.scoring!r} of {type(self).__name__} gave "
+                            f"{rival.scores.tolist()} for features={name!r}: choose another "
+                            "scoring, or fewer folds by cv, so that it is defined on each of them."
+                        )
+                best.append(max(rivals, key=lambda rival: rival.score))
+        return best
 
-    def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[Any]:
-        """The heads that compete on a kind of features, not fitted."""
+    def _take(self, chosen: Chosen, pool: list[Competitor]) -> tuple[Any, np.ndarray]:
+        """Return the chosen head, unfitted, and its features (B, F); set what describes them."""
+        members, self.cv_scores_, self.weights_ = chosen.members, {}, {}
+        for each in pool:
+            if each.scores is not None:
+                before = self.cv_scores_.get(each.kind, -np.inf)
+                self.cv_scores_[each.kind] = max(each.score, before)
+        for each, share in zip(members, chosen.shares, strict=True):
+            self.weights_[each.kind] = self.weights_.get(each.kind, 0.0) + float(share)
+        self.features_ = " + ".join(self.weights_)
+        by_kind = {each.kind: each for each in members}
+        last = members[-1]  # static covariates of all kinds are the same
+        parts = [each.parts[0] for each in by_kind.values()] + last.parts[1:]
+        transformers = [each.transformers[0] for each in by_kind.values()] + last.transformers[1:]
+        self.feature_transformer_ = transformers[0]
+        if len(transformers) > 1:
+            named = [(str(k), transformer) for k, transformer in enumerate(transformers)]
+            self.feature_transformer_ = FeatureUnion(named)
+        self._calibrate(chosen.weights)
+        head = members[0].head
+        if len(members) > 1:
+            stop = np.cumsum([part.shape[1] for part in parts]).tolist()
+            blocks = dict(zip(by_kind, pairwise([0, *stop]), strict=False))
+            kind = BlendedClassifier if is_classifier(self) else BlendedRegressor
+            heads = [each.head for each in members]
+            head = kind(heads, [blocks[each.kind] for each in members], chosen.weights.tolist())
+        return head, np.column_stack(parts)
+
+    def _report(self, chosen: Chosen) -> None:
+        """Say what was chosen, and what it gains on the simple features."""
+        parts = ", ".join(f"{name} {share:.2f}" for name, share in self.weights_.items())
+        figures = {"gain": chosen.gain, "standard_error": chosen.error}
+        self.fit_report_.add("features", parts, **figures)
+
+    def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[list[Any]]:
+        """Groups of heads, not fitted, of which the best on a kind of features competes."""
         if self.head is not None:
-            return [self.head]
+            return [[self.head]]
         return FEATURES[kind].heads(is_classifier(self), len(target), seed)
 
-    def _as_scored(self, head: Any) -> Any:
-        """An unfitted head with the methods that `scoring` calls."""
-        return head
+    def _is_calibrated(self, head: Any) -> bool:
+        """Whether answers of a head become probabilities by weights from the folds."""
+        return False
 
-    def _calibrate(
-        self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
-    ) -> None:
-        """Calibrate the predictions of the head, from its features `Z` (B, F)."""
+    def _calibrate(self, weights: np.ndarray) -> None:
+        """Keep the weights (M,) of the heads that were chosen."""
 
     def _fit_ages(self, head: Any, given: Given, rng: np.random.RandomState) -> None:
         vars(self).pop("_ages", None)
@@ -321,16 +364,18 @@ class HeadEstimator(SeriesEstimator):
         stop = _rows_until(panel, times.ravel(), np.arange(n_series + 1) * n_cuts)
         age = panel.elapsed[stop - 1]
         ages = copy(self)
-        ages._is_aged = True
         each = None if weights is None else weights[series]  # all series have as many cuts
         centre = np.average(age, weights=each)
         ages._age_unit = float(np.sqrt(np.average((age - centre) ** 2, weights=each))) or 1.0
         Z, target = ages._aged(panel, series, stop), target[series]
         groups = np.arange(n_series) if groups is None else groups
-        ages.head_ = clone(head).fit(Z, target, **fit_parameters(head, each))
-        spread = {"keep_single": is_classifier(self), "groups": groups[series]}
-        folds = spread_folds(target, self.cv, rng, **spread)
-        ages._calibrate(Z, target, folds, each)
+        ages.head_ = fitted(head, Z, target, each)
+        if is_classifier(self):  # cuts of a series are similar: a head that counts each is too sure
+            spread = {"keep_single": True, "groups": groups[series]}
+            contest = Contest(target, [spread_folds(target, self.cv, rng, **spread)], each, True)
+            ages._calibrate(
+                contest.weights_of([contest.answers(head, Z)]) if contest.folds else [1.0]
+            )
         self._ages = ages
 
     def _aged(self, panel: Panel, series: np.ndarray, stop: np.ndarray) -> np.ndarray:
@@ -537,33 +582,3 @@ def read_weights(values: Any, panel: Panel) -> np.ndarray:
     if not weights.any():
         raise ValueError("sample_weight is zero for all series: there is nothing to learn from.")
     return weights / weights.max()
-
-
-def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Keyword arguments that pass weights (B,) to `fit` of a head.
-
-    In a pipeline, earlier steps that take weights, such as `StandardScaler`, get them too.
-
-    Raises
-    ------
-    ValueError
-        If the head cannot use weights.
-    """
-    if weights is None:
-        return {}
-    *before, last = getattr(head, "steps", [("", head)])
-    if last[1] is not head:
-        by_step = {last[0]: fit_parameters(last[1], weights)}
-        by_step |= {
-            name: {"sample_weight": weights}
-            for name, step in before
-            if hasattr(step, "fit") and has_fit_parameter(step, "sample_weight")
-        }
-        return {f"{k}__{name}": w for k, params in by_step.items() for name, w in params.items()}
-    inner = getattr(head, "regressor", head)  # of a transformed target
-    if not has_fit_parameter(inner, "sample_weight"):
-        raise ValueError(
-            f"the head {type(inner).__name__} takes no sample_weight in fit: choose another head, "
-            "or leave out sample_weight and class_weight."
-        )
-    return {"sample_weight": weights}

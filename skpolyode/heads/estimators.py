@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from skpolyode.heads.base import Fold, HeadEstimator, fit_parameters, follows_ages, spread_folds
+from skpolyode.heads.base import HeadEstimator, follows_ages
+from skpolyode.heads.contest import class_scores
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.checks import some_of
 from skpolyode.saving.objects import register_estimator
 from skpolyode.transformers.base import check_names
 
-_FOLDS = 5  # for the temperature of a competing head
+_LEAST_WEIGHT = 1e-3  # of scores that say nothing: all classes become about as probable
 
 
 def _has_scores(classifier: Any) -> bool:
@@ -204,25 +204,17 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         self.class_prior_ = np.average(is_of, axis=0, weights=weights)
         self._default = self.classes_[[np.argmax(self.class_prior_)]]
 
-    def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[Any]:
+    def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[list[Any]]:
         if (target == target[0]).all():  # all other classes have a weight of 0
-            return [DummyClassifier()]
+            return [[DummyClassifier()]]
         return super()._heads(kind, target, seed)
 
-    def _calibrate(
-        self, Z: np.ndarray, target: np.ndarray, folds: list[Fold], weights: np.ndarray | None
-    ) -> None:
-        self.temperature_ = 1.0
-        is_sure = hasattr(self.head_, "predict_proba")
-        # Cuts of one series are similar; a head that counts each as a series is overconfident.
-        if self._is_aged if is_sure else hasattr(self.head_, "decision_function"):
-            params = fit_parameters(self.head_, weights)
-            self.temperature_ = _temperature_of(self.head_, Z, target, folds, params)
+    def _is_calibrated(self, head: Any) -> bool:
+        return self.head is None or (not hasattr(head, "predict_proba") and _has_scores(self))
 
-    def _as_scored(self, head: Any) -> Any:
-        if self.scoring is None or hasattr(head, "predict_proba"):
-            return head
-        return _WithProbabilities(head) if hasattr(head, "decision_function") else head
+    def _calibrate(self, weights: np.ndarray) -> None:
+        # Weights of a blend are in its head.
+        self.temperature_ = 1 / max(weights[0], _LEAST_WEIGHT) if len(weights) == 1 else 1.0
 
     @available_if(_has_scores)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -242,12 +234,9 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         return self._predict_each(X, self._answer, self.class_prior_[None])
 
     def _answer(self, Z: np.ndarray) -> np.ndarray:
-        if hasattr(self.head_, "predict_proba") and not self._is_aged:
-            known = self.head_.predict_proba(Z)
-        else:
-            known = probabilities(_scores(self.head_, Z), self.temperature_)
+        scores = class_scores(self.head_, Z) / self.temperature_
         answers = np.zeros((len(Z), len(self.classes_)))  # 0 for classes of weight 0
-        answers[:, self.class_prior_ > 0] = known
+        answers[:, self.class_prior_ > 0] = softmax(scores, axis=1)
         return answers
 
     @available_if(_follows_risk)
@@ -383,102 +372,6 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         float
         """
         return super().score(self._scored(X, y, sample_weight), y, sample_weight)
-
-
-class _WithProbabilities(ClassifierMixin, BaseEstimator):
-    """A head with `decision_function`, for scorings that call `predict_proba`.
-
-    Probabilities are calibrated as in `PolyODEClassifier`, each time they are needed.
-    """
-
-    def __init__(self, head: Any) -> None:
-        self.head = head
-
-    def fit(self, Z: np.ndarray, target: np.ndarray, **params: Any) -> Self:
-        """Fit the head; `params` holds the weights, if any, under the head's names for them."""
-        self.head_, self._given = clone(self.head).fit(Z, target, **params), (Z, target, params)
-        self.classes_ = np.unique(target)
-        return self
-
-    def predict(self, Z: np.ndarray) -> np.ndarray:
-        """Classes (B,)."""
-        return self.head_.predict(Z)
-
-    def decision_function(self, Z: np.ndarray) -> np.ndarray:
-        """Scores (B,) or (B, K)."""
-        return self.head_.decision_function(Z)
-
-    def predict_proba(self, Z: np.ndarray) -> np.ndarray:
-        """Probabilities (B, K)."""
-        known, target, params = self._given
-        folds = spread_folds(target, _FOLDS, np.random.RandomState(0), keep_single=True)
-        temperature = _temperature_of(self.head_, known, target, folds, params)
-        return probabilities(self.decision_function(Z), temperature)
-
-
-def _temperature_of(
-    head: Any, Z: np.ndarray, target: np.ndarray, folds: list[Fold], params: dict[str, np.ndarray]
-) -> float:
-    """Temperature of a head, from scores of its clones on series they were not fitted to."""
-    if not folds:
-        return 1.0
-    scores, each = [], next(iter(params.values()), None)
-    for train, test in folds:
-        part = {name: weights[train] for name, weights in params.items()}
-        scores.append(_scores(clone(head).fit(Z[train], target[train], **part), Z[test]))
-    tested = np.concatenate([test for _, test in folds])
-    label = np.searchsorted(np.unique(target), target[tested])
-    return fit_temperature(np.concatenate(scores), label, None if each is None else each[tested])
-
-
-def _scores(head: Any, Z: np.ndarray) -> np.ndarray:
-    """Scores of a fitted head: logarithms of probabilities, if it has any."""
-    if not hasattr(head, "predict_proba"):
-        return head.decision_function(Z)
-    return np.log(np.clip(head.predict_proba(Z), np.finfo(np.float64).tiny, None))
-
-
-def probabilities(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """Probabilities (B, K) from scores (B, K), or from scores (B,) of the second of two classes."""
-    return softmax(_class_scores(scores) / temperature, axis=1)
-
-
-def fit_temperature(
-    scores: np.ndarray, label: np.ndarray, weights: np.ndarray | None = None
-) -> float:
-    """Temperature that minimises the log loss on series that the head has not seen.
-
-    As in Platt's scaling, the targets are not exactly 0 and 1 but depend on the number of series:
-    otherwise scores without any error would give a temperature of zero.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_series, n_classes) or (n_series,)
-        Scores of each class; of the second class if there are two.
-    label : int ndarray of shape (n_series,)
-        Index of the class of each series.
-    weights : float64 ndarray of shape (n_series,) or None, default=None
-        Weight of each series. None: equal weights.
-
-    Returns
-    -------
-    float
-    """
-    scores = _class_scores(scores)
-    n_series, n_classes = scores.shape
-    target = np.full(scores.shape, 1 / (n_series + n_classes))
-    target[np.arange(n_series), label] += n_series / (n_series + n_classes)
-
-    def loss(log_temperature: float) -> float:
-        each = (target * log_softmax(scores * np.exp(-log_temperature), axis=1)).mean(axis=1)
-        return -float(np.average(each, weights=weights))
-
-    # Temperatures from about 1/1000 to 1000.
-    return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))
-
-
-def _class_scores(scores: np.ndarray) -> np.ndarray:
-    return scores if scores.ndim == 2 else np.column_stack([np.zeros_like(scores), scores])
 
 
 @register_estimator

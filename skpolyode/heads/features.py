@@ -14,11 +14,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from skpolyode.heads.contest import SIMPLE
 from skpolyode.panel import Panel
 from skpolyode.panel.select import typical_gap
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.threads import one_thread
-from skpolyode.transformers import Resampler, SummaryStatsTransformer
+from skpolyode.transformers import HiPPOTransformer, Resampler, SummaryStatsTransformer
 from skpolyode.transformers.base import SeriesTransformer
 
 
@@ -122,6 +123,11 @@ MANY_SERIES = 200
 N_TREES = 200
 """Number of trees of a forest on summary statistics."""
 
+N_COEFFICIENTS = 8
+"""Coefficients of each channel of the memory without training."""
+
+_LEAST_AMPLITUDE = 1e-3  # of a spectrum, in deviations of a channel
+
 # Fewest and most grid points: MiniRocket on "path" needs 9; each point of "clock" is a feature.
 _PATH_POINTS, _CLOCK_POINTS = (32, 512), (32, 128)
 
@@ -129,14 +135,16 @@ _PATH_POINTS, _CLOCK_POINTS = (32, 512), (32, 128)
 class FeatureKind(NamedTuple):
     """How one kind of features is computed from a transformer, and its default heads.
 
-    `transformer(fitted, panel, seed)` returns an unfitted transformer that wraps a fitted one.
-    `heads(classifies, n_series, seed)` returns the competing heads, classifiers or regressors, the
-    default one first. `suits(panel)` returns whether "auto" tries this kind.
+    `transformer(fitted, panel, seed, fills)` returns an unfitted transformer that may wrap a fitted
+    one; with `fills` its features are never missing. `heads(classifies, n_series, seed)` returns
+    groups of heads, classifiers or regressors: the best of each group competes. `suits(panel)`
+    returns whether "auto" tries this kind.
     """
 
-    transformer: Callable[[SeriesTransformer, Panel, int], Any]
-    heads: Callable[[bool, int, int], list[Any]]
+    transformer: Callable[[SeriesTransformer, Panel, int, bool], Any]
+    heads: Callable[[bool, int, int], list[list[Any]]]
     needs_path: bool = False
+    needs_transformer: bool = True
     suits: Callable[[Panel], bool] = lambda _: True
 
 
@@ -168,17 +176,17 @@ class ScaledTarget(RegressorMixin, BaseEstimator):
 # fifth longer.
 
 
-def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[Any]:
+def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[list[Any]]:
     from sklearn.svm import SVC, SVR
 
     strengths = (10.0, 1.0, 100.0)
     if classifies:  # break_ties: predict the class with the largest score
-        return [SVC(C=C, break_ties=True) for C in strengths]
+        return [[SVC(C=C, break_ties=True) for C in strengths]]
     # C and epsilon are in units of the target, hence its standardisation.
-    return [ScaledTarget(SVR(C=C)) for C in strengths]
+    return [[ScaledTarget(SVR(C=C)) for C in strengths]]
 
 
-def _path(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
+def _path(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
     """The path on a regular grid with about one point per typical gap, then MiniRocket."""
     from sklearn.pipeline import make_pipeline
 
@@ -205,7 +213,7 @@ def _n_points(span: float, panel: Panel, bounds: tuple[int, int]) -> int:
     return int(np.clip(np.ceil(span / typical_gap(panel)) + 1, *bounds))
 
 
-def _clock(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
+def _clock(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
     """Standardised values of the path at absolute times that all series share."""
     panel = _on_clock(panel)
     span = float(panel.end.max() - panel.start.min())
@@ -239,7 +247,7 @@ def _flat(grids: np.ndarray, scaler: ChannelScaler | None = None) -> np.ndarray:
     return rows.reshape(len(grids), -1)
 
 
-def _ridge(classifies: bool, n_series: int, seed: int) -> list[Any]:
+def _ridge(classifies: bool, n_series: int, seed: int) -> list[list[Any]]:
     from sklearn.linear_model import RidgeClassifierCV, RidgeCV
     from sklearn.pipeline import make_pipeline
 
@@ -248,28 +256,77 @@ def _ridge(classifies: bool, n_series: int, seed: int) -> list[Any]:
     ridge = RidgeClassifierCV if classifies else RidgeCV
     # Features of MiniRocket are shares of time: their zero means something, their scale does not.
     scaler = StandardScaler(with_mean=False)
-    return [make_pipeline(scaler, ridge(alphas=np.logspace(-3, 3, 10)))]
+    return [[make_pipeline(scaler, ridge(alphas=np.logspace(-3, 3, 10)))]]
 
 
-def _summary(fitted: SeriesTransformer, panel: Panel, seed: int) -> Any:
+def _summary(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
     # Fitted here on the series alone: with static covariates it would warn that it ignores them.
-    return FrozenEstimator(SummaryStatsTransformer().fit(without_static(panel)))
+    summary = SummaryStatsTransformer(missing="mean" if fills else "nan")
+    return FrozenEstimator(summary.fit(without_static(panel)))
+
+
+def _memory(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
+    memory = HiPPOTransformer(n_coefficients=N_COEFFICIENTS, measure="legs")
+    return FrozenEstimator(memory.fit(without_static(panel)))
+
+
+def _spectrum(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
+    """Logarithms of the amplitudes of the path: series that differ in phase alone have the same."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    n_points = _n_points(float((panel.end - panel.start).max()), panel, _PATH_POINTS)
+    resampler = Resampler(FrozenEstimator(fitted), n_points=n_points)
+    options = {"scale": fitted.scaler_.scale}
+    return make_pipeline(resampler, FunctionTransformer(_amplitudes, kw_args=options))
+
+
+def _amplitudes(grids: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Logarithms (B, D * N) of amplitudes, in deviations of a channel, but for the mean."""
+    standardised = (grids - grids.mean(axis=-1, keepdims=True)) / scale[:, None]
+    amplitudes = np.abs(np.fft.rfft(standardised, axis=-1))[..., 1:]
+    return np.log(amplitudes + _LEAST_AMPLITUDE).reshape(len(grids), -1)
 
 
 def _trees(classifies: bool, n_series: int, seed: int) -> list[Any]:
+    """Extremely random trees, and boosted ones of many series; both take missing features."""
     from sklearn import ensemble
 
     kind = "Classifier" if classifies else "Regressor"
-    trees = getattr(ensemble, f"ExtraTrees{kind}")(n_estimators=N_TREES, random_state=seed)
-    if n_series < MANY_SERIES:  # boosting needs twenty series per leaf
-        return [trees]
-    return [trees, getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=seed)]
+    options = {"n_estimators": N_TREES, "min_samples_leaf": 3, "random_state": seed}
+    groups = [[getattr(ensemble, f"ExtraTrees{kind}")(**options)]]
+    if n_series >= MANY_SERIES:  # boosting needs twenty series per leaf
+        options = {"learning_rate": 0.05, "max_iter": 150, "max_leaf_nodes": 8}
+        boosting = getattr(ensemble, f"HistGradientBoosting{kind}")
+        groups.append([boosting(**options, random_state=seed)])
+    return groups
+
+
+def _simple(classifies: bool, n_series: int, seed: int) -> list[list[Any]]:
+    """Trees, and a linear model of the ranks."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import QuantileTransformer
+
+    ranks = QuantileTransformer(
+        n_quantiles=min(100, n_series // 2 or 1), output_distribution="normal", random_state=seed
+    )
+    linear = LogisticRegression(C=0.01, max_iter=300) if classifies else ScaledTarget(Ridge(100.0))
+    filled = SimpleImputer(add_indicator=True, keep_empty_features=True)
+    return [*_trees(classifies, n_series, seed), [make_pipeline(filled, ranks, linear)]]
+
+
+def _vectors_and_trees(classifies: bool, n_series: int, seed: int) -> list[list[Any]]:
+    return [*_support_vectors(classifies, n_series, seed), *_trees(classifies, n_series, seed)[:1]]
 
 
 FEATURES = {
-    "coefficients": FeatureKind(lambda fitted, *_: FrozenEstimator(fitted), _support_vectors),
+    SIMPLE: FeatureKind(_summary, _simple, needs_transformer=False),
+    "memory": FeatureKind(_memory, _support_vectors, needs_transformer=False),
+    "coefficients": FeatureKind(lambda fitted, *_: FrozenEstimator(fitted), _vectors_and_trees),
     "path": FeatureKind(_path, _ridge, needs_path=True),
-    "summary": FeatureKind(_summary, _trees),
     "clock": FeatureKind(_clock, _support_vectors, needs_path=True, suits=_has_clock),
+    "spectrum": FeatureKind(_spectrum, _vectors_and_trees, needs_path=True),
 }
-"""The kinds of features by name, the preferred one first."""
+"""The kinds of features by name."""

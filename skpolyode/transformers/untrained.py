@@ -363,9 +363,9 @@ class SummaryStatsTransformer(SeriesTransformer):
 
     Notes
     -----
-    All features are finite. Without an observation, the levels of a channel are its mean in `fit`,
-    and its spread, change and slope are 0; the gaps of a channel with fewer than two observations
-    are the duration of the series.
+    Without an observation, the levels of a channel are its mean in `fit`, and its spread, change
+    and slope are 0, unless `missing` is "nan"; the gaps of a channel with fewer than two
+    observations are the duration of the series. All other features are finite.
 
     The features have different units: scale them for anything but trees.
 
@@ -378,11 +378,17 @@ class SummaryStatsTransformer(SeriesTransformer):
     [[3.0, 2.5, 2.0, 3.0], [4.0, 0.0, 2.0, 2.0]]
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {"missing": [StrOptions({"mean", "nan"})]}
+
+    def __init__(self, *, missing: str = "mean") -> None:
+        self.missing = missing
+
     uses_errors = True
 
     def _fit(self, panel: Panel) -> None:
-        scaler = ChannelScaler.of(panel.values, limits=self.limits_)
-        self.embedder_ = SummaryEmbedder(Units(scaler, time_scale=1.0), panel.errors is not None)
+        units = Units(ChannelScaler.of(panel.values, limits=self.limits_), time_scale=1.0)
+        fills = self.missing == "mean"
+        self.embedder_ = SummaryEmbedder(units, panel.errors is not None, fills)
 
     def _channel_features(self) -> list[list[str]]:
         return [list(self.embedder_.statistics)]
