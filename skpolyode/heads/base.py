@@ -38,7 +38,6 @@ from skpolyode.embedders.paths import rows_until
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.heads.contest import (
-    SIMPLE,
     BlendedClassifier,
     BlendedRegressor,
     Chosen,
@@ -214,13 +213,22 @@ class HeadEstimator(SeriesEstimator):
                 kinds.remove("coefficients")
             pool = self._competitors(kinds, given, contest, seed, " of lines" * is_probe)
             chosen = contest.choose(pool, blends=blends)
-            if is_probe and any(each.kind != SIMPLE for each in chosen.members):
+            helps = chosen.gain > chosen.error
+            if is_probe:
+                outcome = "the network is trained" if helps else "no network is trained"
+                self._report("probe", "features without training", chosen, outcome)
+            if is_probe and helps:
                 asked = self._fit_transformer(PolyODETransformer(), given, seed)
                 kinds = [kind for kind in asked if FEATURES[kind].needs_transformer]
                 pool += self._competitors(kinds, given, contest, seed)
                 chosen = contest.choose(pool, blends=blends)
             head, Z = self._take(chosen, pool)
+            if len(self.cv_scores_) > 1:
+                shares = ", ".join(f"{kind} {part:.2f}" for kind, part in self.weights_.items())
+                self._report("features", "all", chosen, shares)
             self.head_ = fitted(head, Z, target, weights)
+            is_sure = self.head is not None and hasattr(self.head_, "predict_proba")
+            self._calibrate(chosen, contest, is_sure=is_sure or len(chosen.members) > 1)
             self._fit_ages(head, given, rng)
         return self
 
@@ -260,12 +268,12 @@ class HeadEstimator(SeriesEstimator):
             )
         suited = [kind for kind in FEATURES if FEATURES[kind].suits(panel)]
         asked = suited if self.features == "auto" else [self.features]
-        kinds = [kind for kind in asked if transformer.has_path or not FEATURES[kind].needs_path]
+        kinds = [kind for kind in asked if FEATURES[kind].is_of(transformer)]
         if not kinds:
             raise ValueError(
-                f"features={self.features!r} of {name} needs a transformer that follows a path, "
-                f"and {type(transformer).__name__} has none: choose another one, or "
-                "features='coefficients'."
+                f"features={self.features!r} of {name} needs a transformer that follows a path or, "
+                f"for 'state', learns a state, and {type(transformer).__name__} does not: choose "
+                "another one, or features='coefficients'."
             )
         if not is_trained:
             parameters = transformer.get_params(deep=False)
@@ -287,11 +295,11 @@ class HeadEstimator(SeriesEstimator):
         for kind in kinds:
             name = kind + path if FEATURES[kind].needs_path else kind
             own = FEATURES[kind].transformer(self.transformer_, panel, seed, self.head is not None)
-            transformers = [each.fit(panel, None) for each in (own, *static)]
-            parts = [np.asarray(each.transform(panel), dtype=np.float64) for each in transformers]
-            for heads in (groups := self._heads(kind, target, seed)):
+            transformers = [own, *static]
+            parts = [np.asarray(_features(each, panel), np.float64) for each in transformers]
+            for heads in self._heads(kind, target, seed):
                 rivals = [Competitor(name, transformers, parts, head) for head in heads]
-                if len(kinds) + len(groups) + len(heads) > 3 or self._is_calibrated(heads[0]):
+                if self.head is None or len(kinds) > 1:
                     rivals = [contest.entered(rival) for rival in rivals]
                 for rival in rivals:
                     if rival.scores is not None and not np.isfinite(rival.scores).all():
@@ -321,7 +329,6 @@ class HeadEstimator(SeriesEstimator):
         if len(transformers) > 1:
             named = [(str(k), transformer) for k, transformer in enumerate(transformers)]
             self.feature_transformer_ = FeatureUnion(named)
-        self._calibrate(chosen.weights)
         head = members[0].head
         if len(members) > 1:
             stop = np.cumsum([part.shape[1] for part in parts]).tolist()
@@ -331,11 +338,12 @@ class HeadEstimator(SeriesEstimator):
             head = kind(heads, [blocks[each.kind] for each in members], chosen.weights.tolist())
         return head, np.column_stack(parts)
 
-    def _report(self, chosen: Chosen) -> None:
-        """Say what was chosen, and what it gains on the simple features."""
-        parts = ", ".join(f"{name} {share:.2f}" for name, share in self.weights_.items())
+    def _report(self, stage: str, what: str, chosen: Chosen, outcome: str) -> None:
+        """Say what features gain on summary statistics, and what follows."""
+        unit = self.scoring or ("log loss" if is_classifier(self) else "R²")
+        text = f"{what} gain {chosen.gain:.3f} ± {chosen.error:.3f} of {unit} on statistics"
         figures = {"gain": chosen.gain, "standard_error": chosen.error}
-        self.fit_report_.add("features", parts, **figures)
+        self.fit_report_.add(stage, f"{text}: {outcome}", **figures)
 
     def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[list[Any]]:
         """Groups of heads, not fitted, of which the best on a kind of features competes."""
@@ -343,12 +351,8 @@ class HeadEstimator(SeriesEstimator):
             return [[self.head]]
         return FEATURES[kind].heads(is_classifier(self), len(target), seed)
 
-    def _is_calibrated(self, head: Any) -> bool:
-        """Whether answers of a head become probabilities by weights from the folds."""
-        return False
-
-    def _calibrate(self, weights: np.ndarray) -> None:
-        """Keep the weights (M,) of the heads that were chosen."""
+    def _calibrate(self, chosen: Chosen, contest: Contest, *, is_sure: bool) -> None:
+        """Learn how sure the head is, unless it knows."""
 
     def _fit_ages(self, head: Any, given: Given, rng: np.random.RandomState) -> None:
         vars(self).pop("_ages", None)
@@ -370,12 +374,12 @@ class HeadEstimator(SeriesEstimator):
         Z, target = ages._aged(panel, series, stop), target[series]
         groups = np.arange(n_series) if groups is None else groups
         ages.head_ = fitted(head, Z, target, each)
-        if is_classifier(self):  # cuts of a series are similar: a head that counts each is too sure
-            spread = {"keep_single": True, "groups": groups[series]}
-            contest = Contest(target, [spread_folds(target, self.cv, rng, **spread)], each, True)
-            ages._calibrate(
-                contest.weights_of([contest.answers(head, Z)]) if contest.folds else [1.0]
-            )
+        # Cuts of a series are similar: a head that counts each of them as a series is too sure.
+        spread = {"keep_single": is_classifier(self), "groups": groups[series]}
+        deals = [spread_folds(target, self.cv, rng, **spread)]
+        contest = Contest(target, deals, each, is_classifier(self))
+        only = Chosen([Competitor("", [], [Z], head)], np.ones(1), np.ones(1))
+        ages._calibrate(only, contest, is_sure=False)
         self._ages = ages
 
     def _aged(self, panel: Panel, series: np.ndarray, stop: np.ndarray) -> np.ndarray:
@@ -491,6 +495,13 @@ class HeadEstimator(SeriesEstimator):
                 "its head of scikit-learn. Use joblib.dump, or save its transformer_ alone."
             )
         super().save(path)
+
+
+def _features(transformer: Any, panel: Panel) -> Any:
+    """Features of series; the transformer is fitted unless it is frozen."""
+    if isinstance(transformer, FrozenEstimator):
+        return transformer.transform(panel)
+    return transformer.fit_transform(panel)
 
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -70,6 +70,8 @@ def class_scores(head: Any, Z: np.ndarray) -> np.ndarray:
     """
     if hasattr(head, "predict_proba"):
         return np.log(np.clip(head.predict_proba(Z), np.finfo(np.float64).tiny, None))
+    if not hasattr(head, "classes_"):
+        raise TypeError(f"the head {type(head).__name__} is no classifier: choose one.")
     if not hasattr(head, "decision_function"):
         return (head.predict(Z)[:, None] == head.classes_).astype(np.float64)
     scores = head.decision_function(Z)

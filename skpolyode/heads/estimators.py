@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from skpolyode.heads.base import HeadEstimator, follows_ages
-from skpolyode.heads.contest import class_scores
+from skpolyode.heads.contest import Chosen, Contest, class_scores
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.checks import some_of
 from skpolyode.saving.objects import register_estimator
@@ -209,12 +209,14 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             return [[DummyClassifier()]]
         return super()._heads(kind, target, seed)
 
-    def _is_calibrated(self, head: Any) -> bool:
-        return self.head is None or (not hasattr(head, "predict_proba") and _has_scores(self))
-
-    def _calibrate(self, weights: np.ndarray) -> None:
-        # Weights of a blend are in its head.
-        self.temperature_ = 1 / max(weights[0], _LEAST_WEIGHT) if len(weights) == 1 else 1.0
+    def _calibrate(self, chosen: Chosen, contest: Contest, *, is_sure: bool) -> None:
+        self.temperature_ = 1.0
+        if is_sure or not _has_scores(self) or not contest.folds:
+            return
+        [only], weights = chosen.members, chosen.weights
+        if only.answers is None:
+            weights = contest.weights_of([contest.entered(only).answers])
+        self.temperature_ = 1 / max(weights[0], _LEAST_WEIGHT)
 
     @available_if(_has_scores)
     def predict_proba(self, X: Any) -> np.ndarray:

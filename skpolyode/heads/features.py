@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Self
@@ -120,8 +121,8 @@ class MiniRocket(TransformerMixin, BaseEstimator):
 MANY_SERIES = 200
 """From this number of series on, boosted trees compete and one split into folds is enough."""
 
-N_TREES = 200
-"""Number of trees of a forest on summary statistics."""
+N_TREES = 100
+"""Number of trees of a forest."""
 
 N_COEFFICIENTS = 8
 """Coefficients of each channel of the memory without training."""
@@ -144,8 +145,14 @@ class FeatureKind(NamedTuple):
     transformer: Callable[[SeriesTransformer, Panel, int, bool], Any]
     heads: Callable[[bool, int, int], list[list[Any]]]
     needs_path: bool = False
+    needs_state: bool = False
     needs_transformer: bool = True
     suits: Callable[[Panel], bool] = lambda _: True
+
+    def is_of(self, transformer: SeriesTransformer) -> bool:
+        """Whether a transformer has what the features are made of."""
+        has_state = getattr(transformer, "_state_size", 0) > 0
+        return (transformer.has_path or not self.needs_path) and (has_state or not self.needs_state)
 
 
 def without_static(panel: Panel) -> Panel:
@@ -270,6 +277,13 @@ def _memory(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> 
     return FrozenEstimator(memory.fit(without_static(panel)))
 
 
+def _state(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
+    """The learned state alone: a copy of the transformer whose embedding it is."""
+    state = copy(fitted)
+    state.embedder_ = replace(fitted.embedder_, blocks=("state",))
+    return FrozenEstimator(state)
+
+
 def _spectrum(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
     """Logarithms of the amplitudes of the path: series that differ in phase alone have the same."""
     from sklearn.pipeline import make_pipeline
@@ -325,6 +339,7 @@ FEATURES = {
     SIMPLE: FeatureKind(_summary, _simple, needs_transformer=False),
     "memory": FeatureKind(_memory, _support_vectors, needs_transformer=False),
     "coefficients": FeatureKind(lambda fitted, *_: FrozenEstimator(fitted), _vectors_and_trees),
+    "state": FeatureKind(_state, _support_vectors, needs_state=True),
     "path": FeatureKind(_path, _ridge, needs_path=True),
     "clock": FeatureKind(_clock, _support_vectors, needs_path=True, suits=_has_clock),
     "spectrum": FeatureKind(_spectrum, _vectors_and_trees, needs_path=True),

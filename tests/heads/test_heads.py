@@ -142,22 +142,25 @@ def test_auto_takes_the_best_features(cls, monkeypatch):
     with pytest.warns(UserWarning, match=r"numba.*not installed.*values of the path") as caught:
         model = cls(EMBEDDER, random_state=0, cv=2).fit(X, y)
     assert len(caught) == 1
-    assert set(model.cv_scores_) == {"coefficients", "path", "summary", "clock"}
-    assert model.cv_scores_[model.features_] == max(model.cv_scores_.values())
-    alone = cls(EMBEDDER, features=model.features_, random_state=0)
-    if model.features_ != "path":
-        alone.fit(X, y)
-        np.testing.assert_array_equal(alone.predict(X), model.predict(X))
+    assert set(model.cv_scores_) == set(features.FEATURES)
+    assert model.features_ == " + ".join(model.weights_)
+    assert model.weights_[max(model.cv_scores_, key=model.cv_scores_.get)] > 0.1
+    assert sum(model.weights_.values()) == pytest.approx(1)
+    report = model.fit_report_["features"]
+    assert report.figures["gain"] > report.figures["standard_error"] > 0
+    new, truth = swings(40, seed=1)
+    assert model.score(new, truth) > 0.9
 
 
-def test_ties_go_to_the_coefficients(monkeypatch):
+def test_ties_go_to_the_statistics(monkeypatch):
     without_numba(monkeypatch)
     X, y = swings(12)
     X = [(np.arange(5), np.full((5, 2), rate)) for rate in y]
     with pytest.warns(UserWarning, match="numba"):
         model = PolyODEClassifier(EMBEDDER, head=KNeighborsClassifier(1), cv=2).fit(X, y)
-    assert model.cv_scores_ == {"coefficients": 1.0, "path": 1.0, "summary": 1.0}
-    assert model.features_ == "coefficients"
+    others = {model.cv_scores_[kind] for kind in ("summary", "memory", "coefficients", "path")}
+    assert len(others) == 1
+    assert model.features_ == "summary"
 
 
 def test_summary_statistics_win_where_only_they_know():
@@ -166,7 +169,7 @@ def test_summary_statistics_win_where_only_they_know():
     y = np.repeat([0, 1], 40)
     X = [(np.linspace(0, 1, 10 + 10 * k), rng.normal(size=10 + 10 * k)) for k in y]
     model = PolyODEClassifier(LegendreFitTransformer(n_coefficients=4), cv=2).fit(X, y)
-    assert set(model.cv_scores_) == {"coefficients", "summary"}  # it follows no path
+    assert set(model.cv_scores_) == {"summary", "memory", "coefficients"}  # it follows no path
     assert model.features_ == "summary"
     assert model.score(X, y) == 1
 
@@ -192,7 +195,7 @@ def test_what_belongs_to_a_time_is_told_by_the_clock(cls, monkeypatch):
     X, y = waves()
     y = np.where(y > 0, "up", "down") if cls is PolyODEClassifier else y
     model = cls(EMBEDDER, cv=2, random_state=0).fit(X[:40], y[:40])
-    assert model.features_ == "clock"
+    assert max(model.weights_, key=model.weights_.get) == "clock"
     assert model.cv_scores_["clock"] > model.cv_scores_["coefficients"] + 0.1
     assert model.score(X[40:], y[40:]) > 0.8
 
@@ -208,7 +211,7 @@ def test_dates_and_equal_ends_are_no_clock(setting, as_dates, monkeypatch):
     if as_dates:
         X = [(pd.Timestamp("2026-01-05") + pd.to_timedelta(t, unit="h"), x) for t, x in X]
     model = PolyODEClassifier(EMBEDDER, cv=2, random_state=0).fit(X, y > 0)
-    assert set(model.cv_scores_) == {"coefficients", "path", "summary"}
+    assert set(model.cv_scores_) == set(features.FEATURES) - {"clock"}
     assert model.set_params(features="clock").fit(X, y > 0).features_ == "clock"  # if asked for
 
 
@@ -303,7 +306,7 @@ def test_scorings_may_read_probabilities(scoring, monkeypatch):
     weights = np.linspace(0.5, 1, 30)
     model = PolyODEClassifier(EMBEDDER, cv=2, scoring=scoring, random_state=0)
     found = model.fit(X, y, sample_weight=weights).cv_scores_
-    assert found.keys() == {"coefficients", "path", "summary", "clock"}
+    assert found.keys() == set(features.FEATURES)
     guess = {"neg_log_loss": -np.log(3), "roc_auc_ovr": 0.5, "neg_brier_score": -2 / 9}[scoring]
     assert all(score > guess for score in found.values())
 
@@ -379,18 +382,19 @@ def test_default_for_a_series_without_any_observation():
 def test_scoring_decides():
     """A score that is best where accuracy is worst turns the choice round."""
     X, y = swings(40)
-    embedder = LegendreFitTransformer(n_coefficients=12)  # no path: two kinds to choose from
-    model = PolyODEClassifier(embedder, cv=2, random_state=0).fit(X, y)
-    assert model.features_ == "coefficients"
+    embedder = LegendreFitTransformer(n_coefficients=12)  # no path: three kinds to choose from
+    head = LogisticRegression(max_iter=1000)
+    model = PolyODEClassifier(embedder, head=head, cv=2, random_state=0).fit(X, y)
+    assert model.features_ == "memory"
 
     def errors(head, Z, truth):
         return 1 - head.score(Z, truth)
 
-    contrary = clone(model).set_params(scoring=errors, head=LogisticRegression(max_iter=1000))
+    contrary = clone(model).set_params(scoring=errors)
     assert contrary.fit(X, y).features_ == "summary"
     with pytest.raises(ValueError, match="The 'scoring' parameter of"):
         clone(model).set_params(scoring="beauty").fit(X, y)
-    with pytest.raises(ValueError, match=r"gave \[nan.* for features='coefficients'.*fewer folds"):
+    with pytest.raises(ValueError, match=r"gave \[nan.* for features='summary'.*fewer folds"):
         clone(model).set_params(scoring=lambda head, Z, truth: np.nan).fit(X, y)
 
 
