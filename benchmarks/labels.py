@@ -4,9 +4,9 @@
     python -m benchmarks.labels --data FOLDER --out FOLDER --only storms pbcseq --folds 2
     python -m benchmarks.labels --data FOLDER --out FOLDER --report
 
-FOLDER of `--data` holds the tables of `benchmarks.real`, and `fd001.parquet` in turbofan/; sets that
-come with sktime or are simulated need none. A cell is a set, a fold and a row; it is kept in a file
-of the folder `--out`, so that a run that was stopped goes on.
+FOLDER of `--data` holds the tables of `benchmarks.real`, and `fd001.parquet` in turbofan/; sets of
+sktime and simulated ones need none. A cell is a set, a fold and a row; it is kept in a file of the
+folder `--out`, so that a run that was stopped goes on.
 
 Five folds of the series, in which classes are equally frequent; windows of an engine are in one
 fold. Scores are areas under the ROC curve of two classes, the accuracy of several, R² of numbers;

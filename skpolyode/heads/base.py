@@ -1,7 +1,8 @@
-"""Common base of classifier and regressor: the choice of features, and a head on them.
+"""Common base of classifier and regressor: the choice of features, and a blend of heads on them.
 
 Features do not depend on the targets. Hence the transformer is trained once, on all series, and
-only the heads are trained in each fold.
+only the heads are trained in each fold. What needs no training is compared first: a network is
+trained only where that gains on summary statistics.
 
 One more head is trained on the features of each series at several cuts, for predictions along time.
 All series have the same number of cuts and so count equally. The age, the time since the first
@@ -153,9 +154,9 @@ class HeadEstimator(SeriesEstimator):
             Labels, such as the patient of each stay. Series with the same label are tested together
             when features and heads compete, and held out together in training.
         sample_weight : array-like of shape (n_series,) or None, default=None
-            Weight of each series, for the head, its calibration and the default prediction. Neither
-            cross-validated scores nor the training of the transformer are weighted. A series of
-            weight 0 has no effect. None: equal weights.
+            Weight of each series, for the heads, their blend, the log loss that compares them and
+            the default prediction. The training of the transformer is not weighted, nor is a
+            `scoring` of yours. A series of weight 0 has no effect. None: equal weights.
 
         Returns
         -------
@@ -189,9 +190,10 @@ class HeadEstimator(SeriesEstimator):
             given = given._replace(panel=drop_empty(given.panel))
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
+            transformer = PolyODETransformer() if self.transformer is None else self.transformer
             is_probe = self.transformer is None and self.features == "auto"
-            first = InterpolationTransformer() if is_probe else self.transformer
-            kinds = self._fit_transformer(first or PolyODETransformer(), given, seed)
+            first = InterpolationTransformer() if is_probe else transformer
+            kinds = self._fit_transformer(first, given, seed)
             panel = credible_part(given.panel, self.scaler_.limits)
             given = given._replace(panel=panel).at(observed_series(panel))
             if (class_weight := getattr(self, "class_weight", None)) is not None:
@@ -208,24 +210,20 @@ class HeadEstimator(SeriesEstimator):
             deals = [spread_folds(target, n_folds, rng, **spread) for _ in range(n_deals)]
             contest = Contest(target, deals, weights, classifies, self.scoring)
             self.fit_report_ = FitReport([])
-            blends = self.head is None
             if is_probe:
                 kinds.remove("coefficients")
             pool = self._competitors(kinds, given, contest, seed, " of lines" * is_probe)
-            chosen = contest.choose(pool, blends=blends)
-            helps = chosen.gain > chosen.error
-            if is_probe:
-                outcome = "the network is trained" if helps else "no network is trained"
-                self._report("probe", "features without training", chosen, outcome)
-            if is_probe and helps:
-                asked = self._fit_transformer(PolyODETransformer(), given, seed)
+            chosen = contest.choose(pool, blends=self.head is None)
+            if is_probe and chosen.gain > chosen.error:
+                self._report("probe", "kinds without training", chosen, "a network is trained")
+                asked = self._fit_transformer(transformer, given, seed)
                 kinds = [kind for kind in asked if FEATURES[kind].needs_transformer]
                 pool += self._competitors(kinds, given, contest, seed)
-                chosen = contest.choose(pool, blends=blends)
+                chosen = contest.choose(pool, blends=self.head is None)
             head, Z = self._take(chosen, pool)
             if len(self.cv_scores_) > 1:
                 shares = ", ".join(f"{kind} {part:.2f}" for kind, part in self.weights_.items())
-                self._report("features", "all", chosen, shares)
+                self._report("features", "all kinds", chosen, shares)
             self.head_ = fitted(head, Z, target, weights)
             is_sure = self.head is not None and hasattr(self.head_, "predict_proba")
             self._calibrate(chosen, contest, is_sure=is_sure or len(chosen.members) > 1)
@@ -335,7 +333,8 @@ class HeadEstimator(SeriesEstimator):
             blocks = dict(zip(by_kind, pairwise([0, *stop]), strict=False))
             kind = BlendedClassifier if is_classifier(self) else BlendedRegressor
             heads = [each.head for each in members]
-            head = kind(heads, [blocks[each.kind] for each in members], chosen.weights.tolist())
+            columns, constants = [blocks[each.kind] for each in members], chosen.constants
+            head = kind(heads, columns, chosen.weights.tolist(), np.ravel(constants).tolist())
         return head, np.column_stack(parts)
 
     def _report(self, stage: str, what: str, chosen: Chosen, outcome: str) -> None:
@@ -378,7 +377,7 @@ class HeadEstimator(SeriesEstimator):
         spread = {"keep_single": is_classifier(self), "groups": groups[series]}
         deals = [spread_folds(target, self.cv, rng, **spread)]
         contest = Contest(target, deals, each, is_classifier(self))
-        only = Chosen([Competitor("", [], [Z], head)], np.ones(1), np.ones(1))
+        only = Chosen([Competitor("", [], [Z], head)], np.ones(1), 0.0, np.ones(1))
         ages._calibrate(only, contest, is_sure=False)
         self._ages = ages
 

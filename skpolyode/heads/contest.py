@@ -89,6 +89,8 @@ class Blend(BaseEstimator):
         First column of each head, and the one after its last.
     weights : list of float
         Factors of the answers.
+    constants : list of float
+        Added to the scores of each class; empty of regressors.
 
     Attributes
     ----------
@@ -97,11 +99,16 @@ class Blend(BaseEstimator):
     """
 
     def __init__(
-        self, heads: list[Any], blocks: list[tuple[int, int]], weights: list[float]
+        self,
+        heads: list[Any],
+        blocks: list[tuple[int, int]],
+        weights: list[float],
+        constants: list[float] = (),
     ) -> None:
         self.heads = heads
         self.blocks = blocks
         self.weights = weights
+        self.constants = constants
 
     def fit(self, Z: np.ndarray, target: np.ndarray, sample_weight: Any = None) -> Self:
         """Fit a clone of each head."""
@@ -121,7 +128,8 @@ class Blend(BaseEstimator):
 
     def _blended(self, Z: np.ndarray) -> np.ndarray:
         each = zip(self.heads_, self._blocks(Z), self.weights, strict=True)
-        return sum(weight * answers(head, block, self.mean_) for head, block, weight in each)
+        parts = [weight * answers(head, block, self.mean_) for head, block, weight in each]
+        return sum(parts) + (np.asarray(self.constants) if self.constants else 0.0)
 
 
 class BlendedClassifier(ClassifierMixin, Blend):
@@ -170,6 +178,7 @@ class Chosen(NamedTuple):
 
     members: list[Competitor]
     weights: np.ndarray  # (M,)
+    constants: np.ndarray | float  # (K,) of classes
     shares: np.ndarray  # (M,) of the blend
     gain: float = 0.0
     error: float = 0.0
@@ -276,8 +285,8 @@ class Contest:
         if len(pool) == 1 or not self.folds:
             weights = np.ones(1)
             if pool[0].answers is not None:
-                weights = self.weights_of([pool[0].answers])
-            return Chosen(pool[:1], weights, np.ones(1))
+                weights, _ = self.weights_of([pool[0].answers])
+            return Chosen(pool[:1], weights, 0.0, np.ones(1))
         simple = [each for each in pool if each.kind == SIMPLE] or pool[:1]
         sides = [simple, pool]
         if not blends:
@@ -286,39 +295,50 @@ class Contest:
         error = (rich - base).std(ddof=1) / np.sqrt(len(base) / self.n_deals)  # deals are repeats
         gain = float((rich - base).mean())
         taken = sides[int(gain > error)]
-        weights, shares = self._shares(taken)
+        *_, shares = self._shares(taken)
         kept = np.flatnonzero(shares >= min(_LEAST_SHARE, shares.max()))
         members = [taken[k] for k in kept]
         return Chosen(members, *self._shares(members), gain, float(error))
 
-    def _shares(self, blend: list[Competitor]) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (M,) of a blend, and their shares of the spread of its answers."""
+    def _shares(self, blend: list[Competitor]) -> tuple[np.ndarray, Any, np.ndarray]:
+        """Weights (M,) and constants of a blend, and shares (M,) of the spread of its answers."""
         each = [competitor.answers for competitor in blend]
-        weights = self.weights_of(each)
+        weights, constants = self.weights_of(each)
         spread = weights * self._spread(np.stack(each))
-        return weights, spread / (spread.sum() or 1.0)
+        return weights, constants, spread / (spread.sum() or 1.0)
 
     def _spread(self, each: np.ndarray) -> np.ndarray:
         """Deviation (M,) of answers (M, R, K): of scores, from their mean over the classes."""
         centre = 0.0 if self.classes is None else each.mean(axis=2, keepdims=True)
         return (each - centre).std(axis=(1, 2))
 
-    def weights_of(self, blend: list[np.ndarray], rows: Any = slice(None)) -> np.ndarray:
-        """Weights (M,), of 0 or more, that make a blend best on some of the rows."""
+    def weights_of(
+        self, blend: list[np.ndarray], rows: Any = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray | float]:
+        """Weights (M,) of 0 or more, and a constant of each class, best on some of the rows.
+
+        The constants are 0 of one head alone, whose most probable class stays so.
+        """
         each, weights, truth = np.stack(blend)[:, rows], self.row_weights[rows], self.truth[rows]
-        weights = weights / weights.sum()
+        weights, n_heads = weights / weights.sum(), len(blend)
         if self.classes is None:
             root = np.sqrt(weights)
-            return nnls(root[:, None] * each[..., 0].T, root * truth[:, 0])[0]
+            return nnls(root[:, None] * each[..., 0].T, root * truth[:, 0])[0], 0.0
 
         def loss(factors: np.ndarray) -> tuple[float, np.ndarray]:
-            known = log_softmax(np.tensordot(factors, each, 1), axis=1)
-            wrong = weights[:, None] * (np.exp(known) - truth)
-            return -float(weights @ (truth * known).sum(axis=1)), (each * wrong).sum(axis=(1, 2))
+            scores = np.tensordot(factors[:n_heads], each, 1) + factors[n_heads:]
+            chances = log_softmax(scores, axis=1)
+            wrong = weights[:, None] * (np.exp(chances) - truth)
+            slopes = np.append((each * wrong).sum(axis=(1, 2)), wrong.sum(axis=0))
+            return -float(weights @ (truth * chances).sum(axis=1)), slopes
 
         spread = self._spread(each)
-        start = 1 / np.where(spread > 0, spread, 1.0) / len(each)
-        return minimize(loss, start, jac=True, bounds=[(0, None)] * len(each)).x
+        start = 1 / np.where(spread > 0, spread, 1.0) / n_heads
+        constant = (None, None) if n_heads > 1 else (0, 0)
+        n_classes = len(self.classes)
+        bounds = [(0, None)] * n_heads + [constant] * n_classes
+        found = minimize(loss, np.append(start, np.zeros(n_classes)), jac=True, bounds=bounds).x
+        return found[:n_heads], found[n_heads:]
 
     def blended(self, blend: list[np.ndarray]) -> np.ndarray:
         """Answers (R, K) of a blend whose weights are those of the other folds."""
@@ -326,7 +346,8 @@ class Contest:
         for part in self.parts:
             others = np.ones(len(result), dtype=bool)
             others[part] = False
-            result[part] = np.tensordot(self.weights_of(blend, others), np.stack(blend)[:, part], 1)
+            weights, constants = self.weights_of(blend, others)
+            result[part] = np.tensordot(weights, np.stack(blend)[:, part], 1) + constants
         return result
 
     def scores(self, blended: np.ndarray) -> np.ndarray:

@@ -39,41 +39,49 @@ def _follows_risk(classifier: Any) -> bool:
 class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     """Classify irregular, ragged, partly observed series.
 
-    A transformer is trained on the series without their labels. Then up to four kinds of features
-    compete by cross-validation, each with its own default head:
+    Kinds of features compete by cross-validation, each with its own default heads, and those that
+    help are blended:
 
-    =============== ========================================== ==================================
-    `features`      what the head reads                        default head
-    =============== ========================================== ==================================
-    "coefficients"  the embedding, on its own scale            support vectors, C of 1, 10 or 100
-    "path"          the path on a regular grid, by MiniRocket  ridge regression
-    "summary"       a dozen summary statistics of each channel extremely random or boosted trees
-    "clock"         the path at times that all series share    support vectors, C of 1, 10 or 100
-    =============== ========================================== ==================================
+    ============== ============================================== ================================
+    `features`     what the head reads                            default heads
+    ============== ============================================== ================================
+    "summary"      a dozen summary statistics of each channel     trees, boosted ones from 200
+                                                                  series on, and a linear one
+    "memory"       8 coefficients of HiPPO, without training      support vectors, C of 1 to 100
+    "coefficients" the embedding of the transformer               support vectors, and trees
+    "state"        the learned state of a `PolyODETransformer`    support vectors
+    "path"         the path on a regular grid, by MiniRocket      ridge regression
+    "clock"        the path at times that all series share        support vectors
+    "spectrum"     amplitudes of the path, without its phase      support vectors, and trees
+    ============== ============================================== ================================
 
-    Static covariates of a Panel are added to the features. Start with this classifier and look at
-    `cv_scores_`; build your own pipeline once you know what works.
+    Summary statistics are what others have to beat: without a gain of more than one standard error
+    they are the only features, and no network is trained. Static covariates of a Panel are added to
+    all features. Start with this classifier and print `fit_report_`; build your own pipeline once
+    you know what works.
 
     Parameters
     ----------
     transformer : transformer of this package or None, default=None
         A clone of it is fitted. Set its parameters as ``transformer__<name>``. None: a
-        `PolyODETransformer` with its defaults. `InterpolationTransformer()` and other fixed ones
-        need no training. To keep one that is already trained, perhaps on many more series, pass it
-        inside a `sklearn.frozen.FrozenEstimator`.
-    features : {"auto", "coefficients", "path", "summary", "clock"}, default="auto"
-        What the head reads. "auto" takes the kind with the best cross-validated score on the series
-        of `fit`; ties go to the coefficients. "path" and "clock" need a transformer with
-        `interpolate`, "path" also numba and sktime for MiniRocket.
+        `PolyODETransformer` with its defaults; with `features` "auto" it is trained only if the
+        untrained kinds of features, with the path of straight lines, gain on summary statistics.
+        `InterpolationTransformer()` and other fixed ones need no training. To keep one that is
+        already trained, perhaps on many more series, pass it inside a
+        `sklearn.frozen.FrozenEstimator`.
+    features : str, default="auto"
+        What the head reads: a kind of the table, or "auto", which blends those that help. "path",
+        "clock" and "spectrum" need a transformer with `interpolate`, "path" also numba and sktime
+        for MiniRocket. "state" needs a `hidden_size` above 0.
     head : classifier or None, default=None
-        Any classifier of scikit-learn; a clone is fitted. None: the heads of the table.
+        Any classifier of scikit-learn; a clone is fitted, to the best kind of features. None: the
+        heads of the table.
     cv : int, default=5
         Number of folds. Classes are spread evenly over them; the only member of a class is in all
         training parts. With fewer than 200 series the split is repeated, at most five times.
     scoring : str, callable or None, default=None
-        The score to compare, as in scikit-learn's searches. None: accuracy. Choose
-        "roc_auc" or "balanced_accuracy" if one class is rare. A scoring that reads probabilities
-        gets those of `predict_proba`.
+        The score to compare, as in scikit-learn's searches. None: the log loss, which also suits
+        rare classes. A scoring that reads probabilities gets those of `predict_proba`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes for the head, as in scikit-learn's classifiers. "balanced": all
         classes have the same total weight. None: all series have the same weight. A class of
@@ -93,20 +101,26 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
         Share of each class in `fit`, by weight: the prediction for a series without any
         observation.
     features_ : str
-        The kind of features that was chosen.
+        The kinds of features that were chosen, joined by " + ". With `transformer` None the path of
+        an untrained kind is that of straight lines: "path of lines".
+    weights_ : dict of str to float
+        Share of each kind in the blend; they sum to 1.
     cv_scores_ : dict of str to float
-        Cross-validated score of each kind of features. With several default heads it is that of
-        the best one, and slightly too high. Empty if there was nothing to choose, or no class had
-        two series.
+        Cross-validated score of each kind of features: minus the log loss if `scoring` is None.
+        With several default heads it is that of the best one, and slightly too high. Empty if there
+        was nothing to choose, or no class had two series.
+    fit_report_ : FitReport
+        What the features gain on summary statistics, with the standard error over the folds, and
+        whether a network was trained; print it.
     transformer_ : transformer
-        The fitted transformer.
+        The fitted transformer; an `InterpolationTransformer` if no network was trained.
     feature_transformer_ : transformer
         Turns series into the features that the head reads, static covariates included.
     head_ : classifier
-        The fitted head.
+        The fitted head, or the blend of several, whose `heads_` are fitted.
     temperature_ : float
-        Scores are divided by it before they become probabilities; 1 for heads with
-        `predict_proba`.
+        Scores, or logarithms of probabilities, are divided by it before they become probabilities;
+        1 for a blend, and for a head of yours with `predict_proba`.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
@@ -120,29 +134,30 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     Notes
     -----
     No kind of features reads the labels. Hence the transformer is trained once, on all series, and
-    not in each fold. The scores that "auto" compares are slightly optimistic: to estimate
-    the error of the whole classifier, cross-validate it.
+    not in each fold. The cross-validated scores are slightly optimistic: to estimate the error of
+    the whole classifier, cross-validate it.
 
-    The grid of "path" starts at each series' first observation, has about one point for each
-    typical gap (32 to 512 points), and covers the duration of the longest series; shorter ones are
-    continued by their forecast. Without numba or sktime, features="path" are the values of the
-    path, and the head is that of "coefficients".
+    A blend adds scores of heads, such as logarithms of probabilities, each with a weight of 0 or
+    more, and a constant for each class. These minimize the log loss on folds that the heads have
+    not seen; where blends are compared, those of a fold come from the others. Heads with less than
+    a twentieth of a blend leave it. A head alone has one weight, the inverse of its temperature T:
+    probabilities are softmax(s / T) of its scores s [1]_.
+
+    The grid of "path" and "spectrum" starts at each series' first observation, has about one point
+    for each typical gap (32 to 512 points), and covers the duration of the longest series; shorter
+    ones are continued by their forecast. Without numba or sktime, features="path" are the values of
+    the path, with support vectors.
 
     Choose "clock" if the class depends on values at a certain time, such as an hour of the day or a
     week since admission. The embedding looks back from the end of a series and does not know when
     that was. The grid has 32 to 128 points from the earliest to the latest observation of `fit`.
     "auto" tries it if series end at different times and the median duration is at least half of
-    the time that all series span: series that begin years apart have no common clock. It takes one
-    more path through each series, and one more round of cross-validation.
+    the time that all series span: series that begin years apart have no common clock.
 
-    Support vectors and ridge regression give scores, not probabilities. One temperature T turns
-    the scores s of a series into probabilities, softmax(s / T); it minimizes the log loss on folds
-    that the head has not seen [1]_. It does not change which class is most probable. Probabilities
-    of heads with `predict_proba` (trees, logistic regression) are returned as they are.
-
-    Boosted trees compete from 200 series on. The time of support vectors grows with the square of
-    the number of series, and ridge regression on 10 000 features needs 80 kB of memory a series:
-    beyond about ten thousand series pass a `head` that scales.
+    A fit takes seconds where no network is trained, and otherwise about a third more than that of
+    the transformer. Boosted trees compete from 200 series on. The time of support vectors grows
+    with the square of the number of series, and ridge regression on 10 000 features needs 80 kB of
+    memory a series: beyond about ten thousand series pass a `head` that scales.
 
     References
     ----------
@@ -215,7 +230,7 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
             return
         [only], weights = chosen.members, chosen.weights
         if only.answers is None:
-            weights = contest.weights_of([contest.entered(only).answers])
+            weights, _ = contest.weights_of([contest.entered(only).answers])
         self.temperature_ = 1 / max(weights[0], _LEAST_WEIGHT)
 
     @available_if(_has_scores)
@@ -380,22 +395,23 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
 class PolyODERegressor(RegressorMixin, HeadEstimator):
     """Predict a number from irregular, ragged, partly observed series.
 
-    A transformer is trained on the series without their targets. Then the kinds of features of
-    `PolyODEClassifier` compete by cross-validation, each with its own default head: support
-    vectors, ridge regression or trees. To predict the series themselves use the `forecast` of a
-    transformer, or a `PolyODEForecaster`.
+    The kinds of features of `PolyODEClassifier` compete by cross-validation, each with its own
+    default heads: support vectors, ridge regression or trees. Those that help are blended. To
+    predict the series themselves use the `forecast` of a transformer, or a `PolyODEForecaster`.
 
     Parameters
     ----------
     transformer : transformer of this package or None, default=None
         A clone of it is fitted. Set its parameters as ``transformer__<name>``. None: a
-        `PolyODETransformer` with its defaults. To keep one that is already trained, pass it
-        inside a `sklearn.frozen.FrozenEstimator`.
+        `PolyODETransformer` with its defaults, trained where untrained features gain on summary
+        statistics. To keep one that is already trained, pass it inside a
+        `sklearn.frozen.FrozenEstimator`.
     features : str, default="auto"
-        What the head reads: one of the kinds in the table of `PolyODEClassifier`. "auto" takes the
-        kind with the best cross-validated score.
+        What the head reads: one of the kinds in the table of `PolyODEClassifier`, or "auto", which
+        blends those that help.
     head : regressor or None, default=None
-        Any regressor of scikit-learn; a clone is fitted. None: the default head of the features.
+        Any regressor of scikit-learn; a clone is fitted, to the best kind of features. None: the
+        default heads of the features.
     cv : int, default=5
         Number of folds, over which targets are spread evenly. With fewer than 200 series the split
         is repeated, at most five times.
@@ -413,16 +429,21 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     target_mean_ : float
         Weighted mean of the targets of `fit`: the prediction for a series without any observation.
     features_ : str
-        The kind of features that was chosen.
+        The kinds of features that were chosen, joined by " + ".
+    weights_ : dict of str to float
+        Share of each kind in the blend; they sum to 1.
     cv_scores_ : dict of str to float
         Cross-validated score of each kind of features. With several default heads it is that of
         the best one, and slightly too high. Empty if there was nothing to choose.
+    fit_report_ : FitReport
+        What the features gain on summary statistics, with the standard error over the folds, and
+        whether a network was trained; print it.
     transformer_ : transformer
-        The fitted transformer.
+        The fitted transformer; an `InterpolationTransformer` if no network was trained.
     feature_transformer_ : transformer
         Turns series into the features that the head reads, static covariates included.
     head_ : regressor
-        The fitted head.
+        The fitted head, or the blend of several, whose `heads_` are fitted.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
