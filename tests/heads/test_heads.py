@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext as nothing
 
 import joblib
 import numpy as np
@@ -34,6 +35,7 @@ from skpolyode.heads.base import spread_folds
 from skpolyode.transformers import neural
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
+OF_A_PATH = set(features.FEATURES) - {"state"}  # without a learned state
 
 
 def swings(n_series=30, seed=0, rates=(2.0, 3.0)):
@@ -142,7 +144,7 @@ def test_auto_takes_the_best_features(cls, monkeypatch):
     with pytest.warns(UserWarning, match=r"numba.*not installed.*values of the path") as caught:
         model = cls(EMBEDDER, random_state=0, cv=2).fit(X, y)
     assert len(caught) == 1
-    assert set(model.cv_scores_) == set(features.FEATURES)
+    assert set(model.cv_scores_) == OF_A_PATH
     assert model.features_ == " + ".join(model.weights_)
     assert model.weights_[max(model.cv_scores_, key=model.cv_scores_.get)] > 0.1
     assert sum(model.weights_.values()) == pytest.approx(1)
@@ -150,6 +152,47 @@ def test_auto_takes_the_best_features(cls, monkeypatch):
     assert report.figures["gain"] > report.figures["standard_error"] > 0
     new, truth = swings(40, seed=1)
     assert model.score(new, truth) > 0.9
+
+
+@pytest.mark.parametrize("cls", [PolyODEClassifier, PolyODERegressor])
+@pytest.mark.parametrize("helps", [True, False])
+def test_a_network_is_trained_where_untrained_features_gain(cls, helps, monkeypatch):
+    """The label is the rate, or how often a series was observed."""
+    quick = {"n_coefficients": 3, "hidden_layer_sizes": (4,), "max_epochs": 1}
+    monkeypatch.setattr(base, "PolyODETransformer", lambda: PolyODETransformer(**quick))
+    X, y = swings(60)
+    if not helps:
+        y = np.array([np.isnan(values).sum() for _, values in X], dtype=float)
+        y = y > np.median(y) if cls is PolyODEClassifier else y
+    with pytest.warns(UserWarning, match="numba") if not features.has_minirocket() else nothing():
+        model = cls(cv=2, random_state=0).fit(X, y)
+    assert isinstance(model.transformer_, PolyODETransformer if helps else InterpolationTransformer)
+    assert ("coefficients" in model.cv_scores_) == ("state" in model.cv_scores_) == helps
+    assert "path of lines" in model.cv_scores_
+    assert (model.features_ == "summary") == (not helps)
+    stages = [decision.stage for decision in model.fit_report_.decisions]
+    assert stages == (["probe", "features"] if helps else ["features"])
+    unit = "log loss" if cls is PolyODEClassifier else "R²"
+    assert f"of {unit} on statistics: " in model.fit_report_["features"].outcome
+    assert model.predict(X).shape == (60,)
+
+
+def test_the_learned_state_and_the_spectrum():
+    X, y = swings(40)
+    quick = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    model = PolyODEClassifier(quick, features="state", random_state=0).fit(X, y)
+    alone = clone(model.transformer_).set_params(embedding="state").fit(X)
+    np.testing.assert_array_equal(model.feature_transformer_.transform(X), alone.transform(X))
+    assert model.transformer_.transform(X).shape != alone.transform(X).shape
+    with pytest.raises(ValueError, match="'state', learns a state, and InterpolationTransf"):
+        PolyODEClassifier(EMBEDDER, features="state").fit(X, y)
+    # Series that are shifted by whole periods of the grid have the same amplitudes.
+    times = np.arange(33.0)
+    waves = [(times, np.sin(2 * np.pi * 3 * (times + shift) / 33)) for shift in (0.0, 5.0, 11.0)]
+    spectrum = PolyODEClassifier(InterpolationTransformer(), features="spectrum", cv=2)
+    Z = spectrum.fit(waves * 4, [0, 0, 1] * 4).feature_transformer_.transform(waves)
+    np.testing.assert_allclose(Z, Z[:1].repeat(3, axis=0), atol=1e-6)
+    assert Z[0].argmax() == 2  # three periods
 
 
 def test_ties_go_to_the_statistics(monkeypatch):
@@ -211,7 +254,7 @@ def test_dates_and_equal_ends_are_no_clock(setting, as_dates, monkeypatch):
     if as_dates:
         X = [(pd.Timestamp("2026-01-05") + pd.to_timedelta(t, unit="h"), x) for t, x in X]
     model = PolyODEClassifier(EMBEDDER, cv=2, random_state=0).fit(X, y > 0)
-    assert set(model.cv_scores_) == set(features.FEATURES) - {"clock"}
+    assert set(model.cv_scores_) == OF_A_PATH - {"clock"}
     assert model.set_params(features="clock").fit(X, y > 0).features_ == "clock"  # if asked for
 
 
@@ -306,7 +349,7 @@ def test_scorings_may_read_probabilities(scoring, monkeypatch):
     weights = np.linspace(0.5, 1, 30)
     model = PolyODEClassifier(EMBEDDER, cv=2, scoring=scoring, random_state=0)
     found = model.fit(X, y, sample_weight=weights).cv_scores_
-    assert found.keys() == set(features.FEATURES)
+    assert found.keys() == OF_A_PATH
     guess = {"neg_log_loss": -np.log(3), "roc_auc_ovr": 0.5, "neg_brier_score": -2 / 9}[scoring]
     assert all(score > guess for score in found.values())
 
