@@ -1,4 +1,4 @@
-# make demo         train on simulated and real series, figures and tables in demo_output/: a minute
+# make demo         buoys, glucose and a loss (storms), figures and tables in demo_output/: a minute
 # make test         everything that has to pass before a change is accepted
 # make test-slow    the tests that take longest, to be run before a release: some ten minutes
 # make test-oldest  most tests with the oldest versions of everything that is needed
@@ -37,7 +37,7 @@ help:
 $(VENV)/base.stamp: $(REQUIREMENTS)
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) $$(grep '^torch==' constraints.txt)
-	$(INSTALL) -e '.[sktime]'
+	$(INSTALL) -e .
 	touch $@
 
 $(VENV)/test.stamp $(VENV)/docs.stamp: $(VENV)/%.stamp: $(VENV)/base.stamp
@@ -45,8 +45,9 @@ $(VENV)/test.stamp $(VENV)/docs.stamp: $(VENV)/%.stamp: $(VENV)/base.stamp
 	touch $@
 
 demo: $(VENV)/base.stamp
+	$(BIN)/python examples/drifting_buoys.py --output demo_output
 	$(BIN)/python examples/glucose_under_meals.py --output demo_output
-	$(BIN)/python examples/japanese_vowels.py --output demo_output
+	$(BIN)/python examples/gaps_of_storms.py --output demo_output
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -70,9 +70,9 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "changelog": []}
 
-# Scripts of examples/ are run, and shown with what they print and draw. The others take minutes,
-# or are shown by the README.
-_NOT_RUN = "glucose_under_meals|japanese_vowels|quick_start"
+# Scripts of examples/ are run, and shown with what they print and draw. The others are those of
+# `make demo`, and the first one of the README.
+_NOT_RUN = "drifting_buoys|gaps_of_storms|glucose_under_meals|quick_start"
 SCRIPT = re.compile(rf"\]\((?:\.\./)?examples/(?!{_NOT_RUN})(\w+)\.py\)")
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

@@ -175,6 +175,7 @@ TABLES = {
     "path": Table("path", quick="--n-series 60"),
     "path_questions": Table("path_questions", full="--seeds 0", quick="--quick"),
     "path_labels": Table("path_labels", quick="--series 60"),
+    "class_differences": Table("class_differences", quick="--series 40 --seeds 0"),
     "classification": Table(
         "real_classification",
         full="--only Lorenz63 Synthetic Lorenz96 ItalyPowerDemand JapaneseVowels GunPoint "

@@ -432,41 +432,67 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     assert not [link for link in links if not (ROOT / link).is_file()]
 
 
+def run_demo(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **sizes: int
+) -> dict[str, list[float]]:
+    """Run a script of `make demo` with fewer series; the numbers of each row of its table."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    demo = importlib.import_module(name)
+    for size, value in sizes.items():
+        monkeypatch.setattr(demo, size, value)
+    monkeypatch.setattr("sys.argv", [f"{name}.py", "--output", str(folder)])
+    with no_stacking(), few_variance_steps():
+        demo.main()
+    (picture,) = folder.glob("*.png")
+    assert picture.stat().st_size > 10_000
+    rows = [re.fullmatch(r"(.*?)((?:  +[\d.]+)+)", line) for line in table_of(folder).splitlines()]
+    return {row[1]: [float(x) for x in row[2].split()] for row in rows if row}
+
+
+def table_of(folder: Path) -> str:
+    (file,) = folder.glob("*.txt")
+    return file.read_text("utf-8")
+
+
+def test_demo_runs_what_is_tested_here() -> None:
+    (lines,) = re.findall(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    assert re.findall(r"examples/(\w+)\.py", lines) == [
+        "drifting_buoys",
+        "glucose_under_meals",
+        "gaps_of_storms",
+    ]
+
+
+def test_demo_of_buoys_compares_paths_and_classifiers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = run_demo("drifting_buoys", tmp_path, monkeypatch, N_BUOYS=60, N_TRAIN=40)
+    assert table_of(tmp_path) in capsys.readouterr().out
+    assert len(rows) == 8
+    assert rows["PolyODE"] < rows["PCHIP"] < rows["straight lines"]
+    assert all(0 <= rows[name][0] <= 1 for name in rows if ", " in name)
+
+
 @pytest.mark.slow
 def test_demo_of_glucose_shows_what_meals_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    demo = importlib.import_module("glucose_under_meals")
-    monkeypatch.setattr(demo, "N_PATIENTS", 20)
-    monkeypatch.setattr(demo, "N_TRAIN", 16)
-    monkeypatch.setattr("sys.argv", ["glucose_under_meals.py", "--output", str(tmp_path)])
-    with no_stacking(), few_variance_steps():
-        demo.main()
-    assert (tmp_path / "glucose.png").stat().st_size > 10_000
-    table = (tmp_path / "glucose.txt").read_text("utf-8")
-    assert table in capsys.readouterr().out
-    rows = {line[:30].strip(): line[30:].split() for line in table.splitlines()[3:]}
-    assert list(rows) == ["PolyODE with meals and boluses", "PolyODE without", "last reading"]
-    assert np.isfinite(np.array(list(rows.values()), dtype=float)).all()
+    rows = run_demo("glucose_under_meals", tmp_path, monkeypatch, N_PATIENTS=20, N_TRAIN=16)
+    assert table_of(tmp_path) in capsys.readouterr().out
+    assert list(rows) == [
+        "PolyODE with meals",
+        "boosted trees with meals",
+        "PolyODE without meals",
+        "PolyODE with meals, combined",
+        "last reading",
+    ]
+    assert all(len(row) == 4 for row in rows.values())
+    assert np.mean(rows["PolyODE with meals"]) < np.mean(rows["PolyODE without meals"])
 
 
-def test_demo_writes_its_report(
+def test_demo_of_storms_is_a_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    demo = importlib.import_module("japanese_vowels")
-    load, polyode = demo.load, demo.polyode
-    monkeypatch.setattr(demo, "load", lambda part: demo.Data(*(x[::9] for x in load(part))))
-    monkeypatch.setattr(demo, "polyode", lambda kind: polyode(kind).set_params(max_epochs=1))
-    monkeypatch.setattr("sys.argv", ["japanese_vowels.py", "--output", str(tmp_path)])
-    with no_stacking():
-        demo.main()
-    report = (tmp_path / "report.md").read_text("utf-8")
-    figures = re.findall(r"\]\((\w+\.png)\)", report)
-    assert len(figures) == 3
-    assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
-    tables = [line for line in report.splitlines() if line.startswith("| ")]
-    assert len(tables) == 17
-    assert set(tables) <= set(capsys.readouterr().out.splitlines())
-    assert "nan" not in report
+    rows = run_demo("gaps_of_storms", tmp_path, monkeypatch, N_TRAIN=30)
+    assert table_of(tmp_path) in capsys.readouterr().out
+    assert rows["cubic spline"] < rows["PCHIP"] < rows["PolyODE"]
