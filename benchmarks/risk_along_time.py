@@ -31,7 +31,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.lines import heading, line
-from benchmarks.real import labels
+from benchmarks import label_sets
 from benchmarks.real.sets import SETS
 from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel, PolyODEClassifier
 from skpolyode.datasets import load_japanese_vowels, load_physionet2012
@@ -63,7 +63,7 @@ def physionet(data: Path) -> Task:
 
 
 def eicu(data: Path) -> Task:
-    panel, y = labels.eicu(data)
+    panel, y = label_sets.eicu(data)
     return Task(panel, y, np.array([2.0, 4.0, 8.0, 12.0, 18.0, 24.0]), trees(), "h")
 
 

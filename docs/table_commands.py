@@ -154,7 +154,7 @@ TABLES = {
         f"real_{part}": Table(
             "real", f"--parts {part}", f"--parts {part} --folds 1 --only pbcseq", needs_data=True
         )
-        for part in ("forecasts", "hidden", "labels")
+        for part in ("forecasts", "hidden")
     },
     "noise": Table(
         "noise",
@@ -176,16 +176,11 @@ TABLES = {
     "path_questions": Table("path_questions", full="--seeds 0", quick="--quick"),
     "path_labels": Table("path_labels", quick="--series 60"),
     "class_differences": Table("class_differences", quick="--series 40 --seeds 0"),
-    "classification": Table(
-        "real_classification",
-        full="--only Lorenz63 Synthetic Lorenz96 ItalyPowerDemand JapaneseVowels GunPoint "
-        "--draws 1 --out {folder}",
-        quick="--quick --out {folder}",
-    ),
-    "classification_shapes": Table(
-        "real_classification",
-        full="--only ArrowHead BasicMotions OSULeaf --draws 3 --out {folder}",
-        quick="--quick --out {folder}",
+    "labels": Table(
+        "labels",
+        full="--out {folder}",
+        quick="--only pbcseq --folds 1 --out {folder}",
+        needs_data=True,
     ),
     "siblings": Table("siblings", quick="--epochs 1 --n-series 60 --model PolyODE --model S4"),
     "streaming": Table("streaming", quick="--series 100 --observations 500"),

@@ -142,13 +142,13 @@ OF_A_PART = "--static --package skpolyode/memory"  # not of all files, which tak
 
 def test_a_table_is_run(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path) -> None:
     monkeypatch.setattr(
-        "sys.argv", ["table_commands.py", "--only", "structure", "real_labels", "--quick"]
+        "sys.argv", ["table_commands.py", "--only", "structure", "labels", "--quick"]
     )
     monkeypatch.setitem(tables.TABLES, "structure", tables.Table("structure", quick=OF_A_PART))
     assert tables.main() == 0
     out = capsys.readouterr().out
     assert "structure: works" in out
-    assert "real_labels: left out" in out
+    assert "labels: left out" in out
     broken = tables.Table("no_such_script")
     monkeypatch.setitem(tables.TABLES, "structure", broken)
     assert tables.main() == 1

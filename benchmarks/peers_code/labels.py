@@ -20,14 +20,14 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
+from benchmarks.label_sets import folds
 from benchmarks.peers_code.rows import Adapter, Command, Run, main
-from benchmarks.real.labels import SETS_OF_LABELS, folds
 from benchmarks.real.part import Scores
 from benchmarks.units import Units
 from skpolyode import Panel
 from skpolyode.datasets import make_lorenz63
 
-NAMES = {"eicu": "eicu, death", "storms": "storms, hurricane later"}
+NAMES = {"eicu": "eICU, death", "storms": "storms, hurricane later"}
 N_SIMULATED = 1000
 
 
@@ -52,7 +52,7 @@ def load(name: str, folder: Path, seed: int) -> Labelled:
         test = np.asarray(data.split) == "test"
         pairs = [(data.panel[part], data.y[part]) for part in (~test, test)]
     else:
-        pairs = list(folds(SETS_OF_LABELS[NAMES[name]], folder, 5))[seed]
+        pairs = [part[:2] for part in list(folds(NAMES[name], folder))[seed]]
     (train, y), (test, y_test) = pairs
     units = Units.of(train)
     return Labelled(units.standardised(train), y, units.standardised(test), y_test)

@@ -24,10 +24,10 @@ from pathlib import Path
 import joblib
 import pandas as pd
 
-from benchmarks.real import forecasts, hidden, labels
+from benchmarks.real import forecasts, hidden
 from benchmarks.real.part import Part, kept, losses, table_of
 
-PARTS = {"forecasts": forecasts.PART, "hidden": hidden.PART, "labels": labels.PART}
+PARTS = {"forecasts": forecasts.PART, "hidden": hidden.PART}
 SETS = list(forecasts.PART.folds)
 ROWS = list(dict.fromkeys(r for part in PARTS.values() for s in part.folds for r in part.rows(s)))
 
