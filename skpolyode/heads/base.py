@@ -289,12 +289,12 @@ class HeadEstimator(SeriesEstimator):
         """The best of each group of heads on each kind of features; `path` ends names of kinds."""
         panel, target, *_ = given
         static = [StaticFeatures()] if StaticEncoder.of_panel(panel) is not None else []
-        best = []
+        best, grids = [], {}
         for kind in kinds:
             name = kind + path if FEATURES[kind].needs_path else kind
             own = FEATURES[kind].transformer(self.transformer_, panel, seed, self.head is not None)
             transformers = [own, *static]
-            parts = [np.asarray(_features(each, panel), np.float64) for each in transformers]
+            parts = [np.asarray(_features(each, panel, grids), float) for each in transformers]
             for heads in self._heads(kind, target, seed):
                 rivals = [Competitor(name, transformers, parts, head) for head in heads]
                 if self.head is None or len(kinds) > 1:
@@ -496,11 +496,18 @@ class HeadEstimator(SeriesEstimator):
         super().save(path)
 
 
-def _features(transformer: Any, panel: Panel) -> Any:
-    """Features of series; the transformer is fitted unless it is frozen."""
+def _features(transformer: Any, panel: Panel, grids: dict[Any, Any]) -> Any:
+    """Features of series; a grid of the path that several kinds read is computed once."""
     if isinstance(transformer, FrozenEstimator):
         return transformer.transform(panel)
-    return transformer.fit_transform(panel)
+    if isinstance(transformer, StaticFeatures):
+        return transformer.fit_transform(panel)
+    (name, resampler), *_ = transformer.steps
+    key = resampler.n_points, resampler.relative_to
+    if key not in grids:
+        grids[key] = resampler.fit(panel), resampler.transform(panel)
+    transformer.steps[0] = name, grids[key][0]
+    return transformer[1:].fit_transform(grids[key][1])
 
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
