@@ -30,8 +30,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks.lines import heading, line
 from benchmarks import label_sets
+from benchmarks.lines import heading, line
 from benchmarks.real.sets import SETS
 from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel, PolyODEClassifier
 from skpolyode.datasets import load_japanese_vowels, load_physionet2012
