@@ -339,7 +339,9 @@ class HeadEstimator(SeriesEstimator):
 
     def _report(self, stage: str, what: str, chosen: Chosen, outcome: str) -> None:
         """Say what features gain on summary statistics, and what follows."""
-        unit = self.scoring or ("log loss" if is_classifier(self) else "R²")
+        unit = "log loss" if is_classifier(self) else "R²"
+        if self.scoring is not None:
+            unit = self.scoring if isinstance(self.scoring, str) else "score"
         text = f"{what} gain {chosen.gain:.3f} ± {chosen.error:.3f} of {unit} on statistics"
         figures = {"gain": chosen.gain, "standard_error": chosen.error}
         self.fit_report_.add(stage, f"{text}: {outcome}", **figures)

@@ -90,7 +90,7 @@ class Blend(BaseEstimator):
     weights : list of float
         Factors of the answers.
     constants : list of float
-        Added to the scores of each class; empty of regressors.
+        Added to the scores of each class, or to all answers.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Blend(BaseEstimator):
         heads: list[Any],
         blocks: list[tuple[int, int]],
         weights: list[float],
-        constants: list[float] = (),
+        constants: list[float],
     ) -> None:
         self.heads = heads
         self.blocks = blocks
@@ -128,8 +128,8 @@ class Blend(BaseEstimator):
 
     def _blended(self, Z: np.ndarray) -> np.ndarray:
         each = zip(self.heads_, self._blocks(Z), self.weights, strict=True)
-        parts = [weight * answers(head, block, self.mean_) for head, block, weight in each]
-        return sum(parts) + (np.asarray(self.constants) if self.constants else 0.0)
+        parts = (weight * answers(head, block, self.mean_) for head, block, weight in each)
+        return sum(parts, np.array(self.constants))
 
 
 class BlendedClassifier(ClassifierMixin, Blend):
@@ -138,6 +138,11 @@ class BlendedClassifier(ClassifierMixin, Blend):
     def predict_proba(self, Z: np.ndarray) -> np.ndarray:
         """Probabilities (B, K)."""
         return softmax(self._blended(Z), axis=1)
+
+    def decision_function(self, Z: np.ndarray) -> np.ndarray:
+        """Scores (B, K), or (B,) of the second of two classes."""
+        scores = self._blended(Z)
+        return scores if scores.shape[1] > 2 else scores[:, 1] - scores[:, 0]
 
     def predict(self, Z: np.ndarray) -> np.ndarray:
         """Classes (B,)."""
@@ -182,36 +187,6 @@ class Chosen(NamedTuple):
     shares: np.ndarray  # (M,) of the blend
     gain: float = 0.0
     error: float = 0.0
-
-
-class _GivenClasses(ClassifierMixin, BaseEstimator):
-    """A classifier whose features are its scores, for scorings of scikit-learn."""
-
-    def __init__(self, classes: Any = None) -> None:
-        self.classes_ = classes
-
-    def predict_proba(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities (B, K)."""
-        return softmax(scores, axis=1)
-
-    def decision_function(self, scores: np.ndarray) -> np.ndarray:
-        """Scores (B, K), or (B,) of the second of two classes."""
-        return scores if scores.shape[1] > 2 else scores[:, 1] - scores[:, 0]
-
-    def predict(self, scores: np.ndarray) -> np.ndarray:
-        """Classes (B,)."""
-        return self.classes_[scores.argmax(axis=1)]
-
-
-class _GivenNumbers(RegressorMixin, BaseEstimator):
-    """A regressor whose only feature is its answer, for scorings of scikit-learn."""
-
-    def __init__(self, classes: None = None) -> None:
-        self.is_fitted_ = True
-
-    def predict(self, numbers: np.ndarray) -> np.ndarray:
-        """Targets (B,)."""
-        return numbers[:, 0]
 
 
 class Contest:
@@ -352,7 +327,9 @@ class Contest:
 
     def scores(self, blended: np.ndarray) -> np.ndarray:
         """Score of each fold; larger is better."""
-        given = (_GivenNumbers if self.classes is None else _GivenClasses)(self.classes)
+        kind = BlendedRegressor if self.classes is None else BlendedClassifier
+        given = kind([], [], [], [])  # scorings of scikit-learn ask it for what was blended here
+        given.classes_, given.mean_, given._blended = self.classes, 0.0, lambda answers: answers
         result = []
         for part, (_, test) in zip(self.parts, self.folds, strict=True):
             truth, own = self.truth[part], blended[part]

@@ -122,7 +122,7 @@ def test_each_head_of_a_blend_reads_its_block_and_what_is_common():
     np.testing.assert_allclose(
         blend.predict_proba(Z), softmax(sum(scores, np.array([0.0, 1.0])), axis=1)
     )
-    numbers = BlendedRegressor([Ridge(), Ridge(3.0)], [(0, 2), (2, 5)], [0.5, 2.0])
+    numbers = BlendedRegressor([Ridge(), Ridge(3.0)], [(0, 2), (2, 5)], [0.5, 2.0], [0.0])
     numbers.fit(Z, 10 + Z[:, 0])
     each = [h.predict(b) for h, b in zip(numbers.heads_, blocks, strict=True)]
     mean = (10 + Z[:, 0]).mean()
