@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from importlib import import_module
 from typing import Any, NamedTuple, Self, Unpack, overload
 
 import numpy as np
@@ -926,7 +927,7 @@ class Panel:
             if not low < high:
                 raise ValueError(
                     f"limits of channel {name!r} must be its least and its largest value, None "
-                    f"where there is none, got {given!r}."
+                    f"where there is none, got {plain_repr(given)}."
                 )
             joint[name] = low, high
         return self.from_rows(replace(self._rows, limits=joint), self._checked, self._observed)
@@ -996,7 +997,9 @@ class Panel:
         bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         return [(times[start:stop], self.values[start:stop]) for start, stop in bounds]
 
-    def to_long(self, *, id: str | Sequence[str] = "id", time: str = "time") -> pd.DataFrame:
+    def to_long(
+        self, *, id: str | Sequence[str] = "id", time: str = "time", kind: str = "pandas"
+    ) -> Any:
         """Return one table with a row for each time, the inverse of `Panel.from_long`.
 
         To read errors back, name their columns: ``error={"hr": "hr_error"}``.
@@ -1007,18 +1010,22 @@ class Panel:
             Name of the column of ids, or those of one column for each part of ids that are tuples.
         time : str, default="time"
             Name of the column of times.
+        kind : {"pandas", "polars"}, default="pandas"
+            Kind of the table; polars needs pyarrow, too.
 
         Returns
         -------
-        DataFrame
+        DataFrame of pandas or polars
             Columns of ids, times (in the type in which they were given) and channels; for a panel
             with errors also ``<channel>_error`` for each channel.
 
         Raises
         ------
         ValueError
-            If a channel has the name of one of the other columns.
+            If a channel has the name of one of the other columns, or the kind is not known.
         """
+        if kind not in ("pandas", "polars"):
+            raise ValueError(f'kind must be "pandas" or "polars", got {plain_repr(kind)}.')
         beside = [] if self.errors is None else [f"{name}_error" for name in self.channel_names]
         ids = list(id) if isinstance(id, list | tuple) else [id]
         head = pd.DataFrame(self.ids.tolist() if len(ids) > 1 else {0: self.ids})
@@ -1034,7 +1041,8 @@ class Panel:
         tables = [head, pd.DataFrame(self.values, columns=list(self.channel_names))]
         if self.errors is not None:
             tables.append(pd.DataFrame(self.errors, columns=beside))
-        return pd.concat(tables, axis=1)
+        table = pd.concat(tables, axis=1)
+        return table if kind == "pandas" else import_module("polars").from_pandas(table)
 
     def to_frames(self) -> list[pd.DataFrame]:
         """Return one frame a series, the inverse of `Panel.from_frames`.
