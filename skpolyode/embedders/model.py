@@ -485,10 +485,8 @@ class ModelEmbedder(Embedder):
 
     def _warn_if_far(self, panel: Panel, times: np.ndarray, series: np.ndarray) -> None:
         """Warn of times (Q,) far beyond the leads at which forecasts were compared with values."""
-        if self.stacking is None or not len(times):
-            return
-        reach = float(self.stacking.leads[-1] * self.units.time_scale)
-        if (times - panel.end[series]).max() > UNLIKE_FIT * reach:
+        reach = np.inf if self.stacking is None else self.stacking.leads[-1] * self.typical_gap
+        if (times - panel.end[series]).max(initial=0.0) > UNLIKE_FIT * reach:
             unit = f" {panel.time_unit}" if panel.is_datetime else ""
             # Chunks of one call warn in the same words, which Python shows once.
             warnings.warn(

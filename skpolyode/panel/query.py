@@ -160,15 +160,26 @@ def read_cutoff(panel: Panel, cutoff: Any) -> np.ndarray:
         return panel.start + float(cutoff) * (panel.end - panel.start)
     if isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
-    if np.ndim(cutoff) == 0:
-        return times_since(panel, cutoff, None, "cutoff", _SHARES)[0]
-    if len(cutoff) != panel.n_series:
-        raise ValueError(
-            f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
-            f"got {len(cutoff)}."
-        )
-    refuse_reordered(cutoff, panel, "cutoff")
-    return times_since(panel, [[time] for time in cutoff], None, "cutoff", _SHARES)[0]
+    return one_time_each(panel, cutoff, None, "cutoff", _SHARES)
+
+
+def one_time_each(
+    panel: Panel, given: Any, since: np.ndarray | None, name: str, remedy: str = _LEADS
+) -> np.ndarray:
+    """Read one time (n_series,) of each series, from one for all or for each; see `times_since`."""
+    refuse_reordered(given, panel, name)
+    times = given
+    if pd.api.types.is_list_like(given):
+        times = [list(t) if pd.api.types.is_list_like(t) else [t] for t in given]
+        if [len(each) for each in times] != [1] * panel.n_series:
+            raise ValueError(
+                f"{name} must be one time, or one for each of the {panel.n_series} series, got "
+                f"{plain_repr(given)}."
+            )
+    flat, offsets = times_since(panel, times, since, name, remedy)
+    found = np.full(panel.n_series, np.nan)
+    found[np.diff(offsets) == 1] = flat
+    return found
 
 
 def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
