@@ -6,7 +6,6 @@ import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from importlib import import_module
 from typing import Any, NamedTuple, Self, Unpack, overload
 
 import numpy as np
@@ -26,7 +25,7 @@ from skpolyode.panel.readers.lists import (
 from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
 from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
 from skpolyode.panel.selection import channel_order, concat_rows, refuse_reordered
-from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
+from skpolyode.panel.views import NO_TABLE, OneAxis, draw, long_table, one_line, summarise
 
 
 class Series(NamedTuple):
@@ -1024,25 +1023,7 @@ class Panel:
         ValueError
             If a channel has the name of one of the other columns, or the kind is not known.
         """
-        if kind not in ("pandas", "polars"):
-            raise ValueError(f'kind must be "pandas" or "polars", got {plain_repr(kind)}.')
-        beside = [] if self.errors is None else [f"{name}_error" for name in self.channel_names]
-        ids = list(id) if isinstance(id, list | tuple) else [id]
-        head = pd.DataFrame(self.ids.tolist() if len(ids) > 1 else {0: self.ids})
-        if head.shape[1] != len(ids):
-            raise ValueError(f"id={id!r} names no parts of ids such as {plain_repr(self.ids[0])}.")
-        taken = [name for name in (*ids, time, *beside) if name in self.channel_names]
-        if taken:
-            raise ValueError(
-                f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
-            )
-        head = head.set_axis(ids, axis=1).loc[series_index(self.offsets)].reset_index(drop=True)
-        head[time] = self.user_times()
-        tables = [head, pd.DataFrame(self.values, columns=list(self.channel_names))]
-        if self.errors is not None:
-            tables.append(pd.DataFrame(self.errors, columns=beside))
-        table = pd.concat(tables, axis=1)
-        return table if kind == "pandas" else import_module("polars").from_pandas(table)
+        return long_table(self, id, time, kind)
 
     def to_frames(self) -> list[pd.DataFrame]:
         """Return one frame a series, the inverse of `Panel.from_frames`.
