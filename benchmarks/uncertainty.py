@@ -5,10 +5,10 @@
 Models are fitted to three quarters of the series, and asked for the others at times at which
 nothing was observed, between the first and the last observation. Errors are against the truth, in
 standard deviations of the channels. Printed are the root mean square error, the correlation of the
-predicted scale with the absolute error (Pearson's, and that of ranks), the ceiling of the first,
+predicted scale with the absolute error (Pearson's, and that of ranks), the first if normal,
 and the share of errors within 1.645 scales: .90 if they are normal and the scale is right.
 
-The ceiling is what a perfect scale would reach, as errors are random: of 200 bins by the predicted
+If normal, a perfect scale would reach that, as errors are random: of 200 bins by the predicted
 scale each gets the root mean square of its errors for a scale, and errors are drawn normal anew.
 
 - path: `interpolate` and `interpolate_std`;
@@ -66,7 +66,7 @@ def hidden_times(panel: Panel, grid: np.ndarray, window: float) -> list[np.ndarr
     return found
 
 
-def ceiling(error: np.ndarray, scale: np.ndarray) -> float:
+def correlation_if_normal(error: np.ndarray, scale: np.ndarray) -> float:
     """Correlation of a perfect scale with the absolute errors that are drawn from it."""
     true = np.empty_like(scale)
     for part in np.array_split(np.argsort(scale), N_BINS):
@@ -81,7 +81,7 @@ def row(name: str, error: np.ndarray, scale: np.ndarray) -> str:
         np.sqrt(np.mean(error**2)),
         np.corrcoef(scale, error)[0, 1],
         spearmanr(scale, error)[0],
-        ceiling(error, scale),
+        correlation_if_normal(error, scale),
         np.mean(error <= 1.645 * scale),
     ]
     return line([name, *(f"{x:.3f}" for x in numbers)])
@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--n-series", type=int, default=600)
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     options = parser.parse_args(argv)
-    columns = "rmse", "Pearson", "ranks", "ceiling", "within"
+    columns = "rmse", "Pearson", "ranks", "if normal", "within"
     print("\n".join(heading(["set, seed", *columns])))
     for name in options.sets:
         for seed in options.seeds:

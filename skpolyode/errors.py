@@ -56,7 +56,7 @@ def naming_owner(owner: object) -> Iterator[None]:
 
 
 def plain_repr(label: object) -> str:
-    """Write a label as its user would; numpy's own repr of its scalars names their type.
+    """Write a value as its user would, in a line; numpy's repr of its scalars names their type.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ def plain_repr(label: object) -> str:
     Returns
     -------
     str
-        Its `repr`, or that of the Python object that a numpy scalar stands for.
+        Its `repr`, or that of the Python object that a numpy scalar stands for. Of a long one, the
+        beginning.
 
     Examples
     --------
@@ -77,7 +78,8 @@ def plain_repr(label: object) -> str:
     """
     if isinstance(label, np.datetime64 | np.timedelta64):  # as nanoseconds they are bare integers
         return repr(str(label))
-    return repr(label.item() if isinstance(label, np.generic) else label)
+    text = repr(label.item() if isinstance(label, np.generic) else label)
+    return text if len(text) <= 80 else f"{' '.join(text[:80].split())} ..."
 
 
 def check_switch(name: str, value: object) -> None:
@@ -163,7 +165,7 @@ def check_shares(name: str, values: object) -> None:
     TypeError: alpha must be a list, such as [0.05, 0.95], got 0.5.
     """
     if np.ndim(values) != 1:
-        raise TypeError(f"{name} must be a list, such as [0.05, 0.95], got {values!r}.")
+        raise TypeError(f"{name} must be a list, such as [0.05, 0.95], got {plain_repr(values)}.")
     if not len(values):
         raise ValueError(f"{name} must hold a number at least, such as [0.05, 0.95].")
     for value in values:

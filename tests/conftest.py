@@ -55,6 +55,17 @@ def no_stacking():
 
 
 @pytest.fixture
+def no_static_warnings_so_far() -> Iterator[None]:
+    """For a test of a warning that is given once a process, if no `StaticFeatures` is there."""
+    from skpolyode.transformers import input
+
+    input._warn_of_static.cache_clear()
+    input.static_readers.clear()
+    yield
+    input._warn_of_static.cache_clear()
+
+
+@pytest.fixture
 def close_figures() -> Iterator[None]:
     """For a test that draws: pyplot holds no figure of others, and is left as it was found."""
     import matplotlib.pyplot as plt

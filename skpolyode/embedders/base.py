@@ -31,6 +31,8 @@ from skpolyode.threads import learning, one_thread
 
 CHUNK_ROWS = 32_000  # per chunk of a thread: bounds memory
 CHUNK_TIMES = 4096  # per chunk, each with a state or coefficients: bounds memory
+UNLIKE_FIT = 20
+"""Times the typical gap of `fit` (a day is 24 hours), or the longest lead of its backtests."""
 _GRID_POINTS = 101  # over a whole window
 _BEFORE_END = (
     'its last observation ({} such times). relative_to="end" counts times from there, from 0 on. '
@@ -116,6 +118,9 @@ class Combiner(Protocol):
     The state for a series only depends on its rows; updates row by row, in a stream, give the same
     as all rows at once. Arrays keep their types and, except for n, their shapes.
     """
+
+    leads: np.ndarray
+    """Rising leads (J,) in units of the model, up to the longest one that was learned from."""
 
     reads_inputs: bool
     """Whether results depend on responses to inputs."""

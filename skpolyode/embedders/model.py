@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import (
+    UNLIKE_FIT,
     Combiner,
     Embedder,
     Known,
@@ -460,6 +462,7 @@ class ModelEmbedder(Embedder):
         """Forecasts (Q, D) at times (Q,) after the series end, in standard deviations."""
         panel, unit = ends.panel, self.units.time_scale
         end, values = panel.end, np.empty((len(times), panel.n_channels))
+        self._warn_if_far(panel, times, series_index(offsets))
 
         def answer(batch: tuple[slice, slice, np.ndarray, np.ndarray]) -> None:
             part, where, leads, asked = batch
@@ -479,6 +482,20 @@ class ModelEmbedder(Embedder):
 
         map_threads(answer, list(lead_batches(panel, times, offsets, end)))
         return values
+
+    def _warn_if_far(self, panel: Panel, times: np.ndarray, series: np.ndarray) -> None:
+        """Warn of times (Q,) far beyond the leads at which forecasts were compared with values."""
+        reach = np.inf if self.stacking is None else self.stacking.leads[-1] * self.typical_gap
+        if (times - panel.end[series]).max(initial=0.0) > UNLIKE_FIT * reach:
+            unit = f" {panel.time_unit}" if panel.is_datetime else ""
+            # Chunks of one call warn in the same words, which Python shows once.
+            warnings.warn(
+                f"times are more than {UNLIKE_FIT} times as far after the last observation as "
+                f"`fit` could compare forecasts with values, which is {reach:.3g}{unit}: forecasts "
+                "hardly change there, and intervals no longer widen. Ask for shorter leads, or fit "
+                "on longer series.",
+                stacklevel=3,
+            )
 
     def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
         """Stacked forecasts and the predictors of their errors; see `forecast_values`."""

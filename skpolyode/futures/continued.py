@@ -19,9 +19,8 @@ from sklearn.utils import check_random_state
 from skpolyode.errors import check_share, check_shares, plain_repr
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
-from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
+from skpolyode.panel.query import edge, name_query, one_time_each, refuse_early, refuse_first
 from skpolyode.panel.select import observed_part, observed_series, series_chunks
-from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import Units, clipped
 
 _MOST_TIMES = 50_000  # per call of the forecast, to bound memory
@@ -266,16 +265,7 @@ def _at(ahead: Ahead, rows: Any) -> Ahead:
 
 def read_until(panel: Panel, until: Any, since: np.ndarray | None) -> np.ndarray:
     """Time (n_series,) up to which crossings are looked for; relative times count from `since`."""
-    refuse_reordered(until, panel, "until")
-    given = until
-    if pd.api.types.is_list_like(until):
-        given = [list(t) if pd.api.types.is_list_like(t) else [t] for t in until]
-        if [len(times) for times in given] != [1] * panel.n_series:
-            raise ValueError(
-                f"until must be one time, or one for each of the {panel.n_series} series, got "
-                f"{plain_repr(until)}."
-            )
-    flat, _ = times_since(panel, given, since, "until")
+    flat = one_time_each(panel, until, since, "until")
     why = (
         "before its last observation ({} such series): crossings are looked for after it; give a "
         'later time, or a duration with relative_to="end".'

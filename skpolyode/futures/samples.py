@@ -73,7 +73,8 @@ class SamplePaths:
             kept = np.concatenate([np.empty(0, dtype=np.int64), *kept])
             return SamplePaths(self.forecast[series], self.samples[kept])
         if not isinstance(series, Integral):
-            raise TypeError(f"paths take a position or a slice of series, got {series!r}.")
+            wanted = "paths take a position or a slice of series"
+            raise TypeError(f"{wanted}, got {plain_repr(series)}.")
         start, end = self.forecast.offsets[:-1][series], self.forecast.offsets[1:][series]
         return self.samples[start:end].swapaxes(0, 1)
 
@@ -260,7 +261,7 @@ def sign_of(direction: str) -> float:
 def check_line(threshold: object) -> None:
     """Raise an error unless the line is one number."""
     if not isinstance(threshold, Real) or isinstance(threshold, bool):
-        raise TypeError(f"threshold must be one number, got {threshold!r}.")
+        raise TypeError(f"threshold must be one number, got {plain_repr(threshold)}.")
     if np.isnan(threshold):
         raise ValueError("threshold must be a number, got nan: no value is above or below it.")
 

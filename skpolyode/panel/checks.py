@@ -344,7 +344,7 @@ def read_ids(ids: object) -> np.ndarray | None:
         set(labels.tolist())  # raises if one is not hashable, such as a list
         return labels
     except (TypeError, ValueError):
-        raise TypeError(f"ids must be a 1-D sequence of labels, got {ids!r}.") from None
+        raise TypeError(f"ids must be a 1-D sequence of labels, got {plain_repr(ids)}.") from None
 
 
 def fit_ids(ids: np.ndarray | None, n_series: int, faults: Faults) -> np.ndarray:

@@ -25,7 +25,7 @@ from skpolyode.panel.readers.lists import (
 from skpolyode.panel.readers.long import rows_from_long, rows_from_nothing, rows_from_sktime
 from skpolyode.panel.rows import Duplicates, Rows, are_offsets, series_index
 from skpolyode.panel.selection import channel_order, concat_rows, refuse_reordered
-from skpolyode.panel.views import NO_TABLE, OneAxis, draw, one_line, summarise
+from skpolyode.panel.views import NO_TABLE, OneAxis, draw, long_table, one_line, summarise
 
 
 class Series(NamedTuple):
@@ -926,7 +926,7 @@ class Panel:
             if not low < high:
                 raise ValueError(
                     f"limits of channel {name!r} must be its least and its largest value, None "
-                    f"where there is none, got {given!r}."
+                    f"where there is none, got {plain_repr(given)}."
                 )
             joint[name] = low, high
         return self.from_rows(replace(self._rows, limits=joint), self._checked, self._observed)
@@ -996,7 +996,9 @@ class Panel:
         bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         return [(times[start:stop], self.values[start:stop]) for start, stop in bounds]
 
-    def to_long(self, *, id: str | Sequence[str] = "id", time: str = "time") -> pd.DataFrame:
+    def to_long(
+        self, *, id: str | Sequence[str] = "id", time: str = "time", kind: str = "pandas"
+    ) -> Any:
         """Return one table with a row for each time, the inverse of `Panel.from_long`.
 
         To read errors back, name their columns: ``error={"hr": "hr_error"}``.
@@ -1007,34 +1009,21 @@ class Panel:
             Name of the column of ids, or those of one column for each part of ids that are tuples.
         time : str, default="time"
             Name of the column of times.
+        kind : {"pandas", "polars"}, default="pandas"
+            Kind of the table; polars needs pyarrow, too.
 
         Returns
         -------
-        DataFrame
+        DataFrame of pandas or polars
             Columns of ids, times (in the type in which they were given) and channels; for a panel
             with errors also ``<channel>_error`` for each channel.
 
         Raises
         ------
         ValueError
-            If a channel has the name of one of the other columns.
+            If a channel has the name of one of the other columns, or the kind is not known.
         """
-        beside = [] if self.errors is None else [f"{name}_error" for name in self.channel_names]
-        ids = list(id) if isinstance(id, list | tuple) else [id]
-        head = pd.DataFrame(self.ids.tolist() if len(ids) > 1 else {0: self.ids})
-        if head.shape[1] != len(ids):
-            raise ValueError(f"id={id!r} names no parts of ids such as {plain_repr(self.ids[0])}.")
-        taken = [name for name in (*ids, time, *beside) if name in self.channel_names]
-        if taken:
-            raise ValueError(
-                f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
-            )
-        head = head.set_axis(ids, axis=1).loc[series_index(self.offsets)].reset_index(drop=True)
-        head[time] = self.user_times()
-        tables = [head, pd.DataFrame(self.values, columns=list(self.channel_names))]
-        if self.errors is not None:
-            tables.append(pd.DataFrame(self.errors, columns=beside))
-        return pd.concat(tables, axis=1)
+        return long_table(self, id, time, kind)
 
     def to_frames(self) -> list[pd.DataFrame]:
         """Return one frame a series, the inverse of `Panel.from_frames`.

@@ -28,7 +28,8 @@ from skpolyode.panel.rows import offsets_from, series_index
 from skpolyode.panel.select import observed_part, split_rows
 from skpolyode.panel.selection import refuse_reordered
 
-_DURATIONS = '; to count durations, pass relative_to="end" or "start"'
+_LEADS = '; to count durations, pass relative_to="end" or "start"'
+_SHARES = "; a share of the duration of each series is a number between 0 and 1"
 _TOO_LITTLE = 0.5  # a window that covers a smaller share of the median series warns
 _FURTHEST_MEMORY = 1e9  # largest ratio to the longest series: beyond, float32 rounds rows together
 
@@ -95,11 +96,11 @@ def edge(relative_to: str | None, start: np.ndarray, end: np.ndarray) -> np.ndar
 
 
 def times_since(
-    panel: Panel, times: Any, since: np.ndarray | None, name: str = "times"
+    panel: Panel, times: Any, since: np.ndarray | None, name: str = "times", remedy: str = _LEADS
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `query_times`, for times that count from `since` (n_series,); no times where it is NaN.
 
-    None: absolute times. `name` is the name in messages.
+    None: absolute times. `name` is the name in messages, and `remedy` what to do about durations.
     """
     relative, origin = since is not None, panel.rows.origin
     if times is None:
@@ -110,11 +111,11 @@ def times_since(
         if relative:
             return read_leads(times, panel.time_unit, name)
         try:
-            block = read_instants(times, panel, name, _DURATIONS)
+            block = read_instants(times, panel, name, remedy)
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from error
         if block.data.size:
-            check_kind(block, panel, name, "in the panel", _DURATIONS)
+            check_kind(block, panel, name, "in the panel", remedy)
         return _checked(block, panel.time_unit, name, times)
 
     is_list = isinstance(times, list | tuple | np.ndarray) and getattr(times, "ndim", 1)
@@ -159,15 +160,26 @@ def read_cutoff(panel: Panel, cutoff: Any) -> np.ndarray:
         return panel.start + float(cutoff) * (panel.end - panel.start)
     if isinstance(cutoff, str) and not panel.is_datetime:
         raise TypeError(f"cutoff must be a share or times, got {cutoff!r}.")
-    if np.ndim(cutoff) == 0:
-        return times_since(panel, cutoff, None, "cutoff")[0]
-    if len(cutoff) != panel.n_series:
-        raise ValueError(
-            f"cutoff must be a share, one time or one for each of the {panel.n_series} series, "
-            f"got {len(cutoff)}."
-        )
-    refuse_reordered(cutoff, panel, "cutoff")
-    return times_since(panel, [[time] for time in cutoff], None, "cutoff")[0]
+    return one_time_each(panel, cutoff, None, "cutoff", _SHARES)
+
+
+def one_time_each(
+    panel: Panel, given: Any, since: np.ndarray | None, name: str, remedy: str = _LEADS
+) -> np.ndarray:
+    """Read one time (n_series,) of each series, from one for all or for each; see `times_since`."""
+    refuse_reordered(given, panel, name)
+    times = given
+    if pd.api.types.is_list_like(given):
+        times = [list(t) if pd.api.types.is_list_like(t) else [t] for t in given]
+        if [len(each) for each in times] != [1] * panel.n_series:
+            raise ValueError(
+                f"{name} must be one time, or one for each of the {panel.n_series} series, got "
+                f"{plain_repr(given)}."
+            )
+    flat, offsets = times_since(panel, times, since, name, remedy)
+    found = np.full(panel.n_series, np.nan)
+    found[np.diff(offsets) == 1] = flat
+    return found
 
 
 def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
@@ -226,13 +238,13 @@ def read_leads(times: Any, time_unit: str | None, name: str = "times") -> Times:
         block = read_times(times)
     except ValueError:  # text that is no duration
         raise ValueError(
-            f"{name}: got {times!r}, which are no durations: give timedeltas, or text with a unit, "
-            'such as "90min".'
+            f'{name} must be timedeltas, or text with a unit, such as "90min", got '
+            f"{plain_repr(times)}."
         ) from None
     except TypeError as error:
         fault: object = error
         if not is_datetime:
-            fault = f"got {times!r}, but the times of the series are plain numbers: give numbers"
+            fault = f"give numbers, as the series have; got {plain_repr(times)}"
         raise TypeError(f"{name}: {fault}") from error
     if block.data.size and block.kind not in ("number", "timedelta")[: 1 + is_datetime]:
         wanted = "timedeltas, or counts of their unit" if is_datetime else "numbers"
@@ -307,7 +319,7 @@ def _read_texts(times: list[Any]) -> pd.DatetimeIndex:
 def _checked(block: TimeBlock, time_unit: str | None, name: str, given: Any) -> Times:
     """Times of a block; a ValueError if there are none or they are not finite."""
     if block.data.ndim != 1 or block.data.size == 0:
-        raise ValueError(f"{name} must be one-dimensional and not empty, got {given!r}.")
+        raise ValueError(f"{name} must be one-dimensional and not empty, got {plain_repr(given)}.")
     read = join_times([block], time_unit)
     if not np.isfinite(read.counts).all():
         row = int(np.flatnonzero(~np.isfinite(read.counts))[0])
@@ -366,7 +378,7 @@ def read_duration(name: str, value: Any, time_unit: str | None) -> float:
     """
     rule = (
         f"{name} must be a positive length of time: a number, in the units of `times`, or beside "
-        f'datetimes a duration, such as "90min" or a timedelta; got {value!r}'
+        f'datetimes a duration, such as "90min" or a timedelta; got {plain_repr(value)}'
     )
     if isinstance(value, Real) and not isinstance(value, bool | np.timedelta64):
         length = float(value)

@@ -1,14 +1,16 @@
-"""Summary and plot of a panel, and the error for tools that need a table."""
+"""Summary, table and plot of a panel, and the error for tools that need a table."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skpolyode.errors import plain_repr
 from skpolyode.panel.rows import series_index
 
 NO_TABLE = (
@@ -131,3 +133,25 @@ def as_label(name: Any) -> str:
     """
     text = str(name).replace("$", r"\$")
     return f" {text}" if text[:1] in ("", "_") else text
+
+
+def long_table(panel: Any, id: str | Sequence[str], time: str, kind: str) -> Any:
+    """One row for each time: `Panel.to_long`."""
+    if kind not in ("pandas", "polars"):
+        raise ValueError(f'kind must be "pandas" or "polars", got {plain_repr(kind)}.')
+    beside = [] if panel.errors is None else [f"{name}_error" for name in panel.channel_names]
+    ids = list(id) if isinstance(id, list | tuple) else [id]
+    head = pd.DataFrame(panel.ids.tolist() if len(ids) > 1 else {0: panel.ids})
+    if head.shape[1] != len(ids):
+        raise ValueError(f"id={id!r} names no parts of ids such as {plain_repr(panel.ids[0])}.")
+    taken = [name for name in (*ids, time, *beside) if name in panel.channel_names]
+    if taken:
+        raise ValueError(
+            f"a channel has the name {taken[0]!r} of a column; pass id= or time= with another."
+        )
+    head = head.set_axis(ids, axis=1).loc[series_index(panel.offsets)].reset_index(drop=True)
+    head[time] = panel.user_times()
+    cells = panel.values if panel.errors is None else np.hstack([panel.values, panel.errors])
+    table = pd.DataFrame(cells, columns=[*panel.channel_names, *beside])
+    table = pd.concat([head, table], axis=1)
+    return table if kind == "pandas" else import_module("polars").from_pandas(table)

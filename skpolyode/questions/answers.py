@@ -21,11 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.dynamics.integrate import count_steps
 from skpolyode.embedders.base import Embedder, Late
 from skpolyode.embedders.paths import SLOPES, PathQuery, rows_until
-from skpolyode.errors import check_share, plain_repr
+from skpolyode.errors import check_share
 from skpolyode.futures.continued import grid_leads
 from skpolyode.models.contract import SequenceModel
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
-from skpolyode.panel.query import edge, name_query, refuse_early, refuse_first, times_since
+from skpolyode.panel.query import edge, name_query, one_time_each, refuse_early, refuse_first
 from skpolyode.panel.select import (
     fill_rows,
     fill_values,
@@ -34,7 +34,6 @@ from skpolyode.panel.select import (
     series_chunks,
     series_of_rows,
 )
-from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import clipped
 from skpolyode.questions.errors import Course, PathErrors
 from skpolyode.questions.errors import learn_path_errors as learn_path_errors
@@ -65,23 +64,9 @@ def integrals(
     panel = read_panel(transformer, X, reset=False)
     known, seen = observed_series(panel), observed_part(panel)
     first, last = seen.start, seen.end
-
-    def read(name: str, given: Any) -> np.ndarray:
-        """Times (B,) of one side of the windows; NaN for series that have no such time."""
-        refuse_reordered(given, panel, name)
-        listed = [[time] for time in given] if np.ndim(given) == 1 else given
-        flat, offsets = times_since(panel, listed, edge(relative_to, first, last), name)
-        counts, found = np.diff(offsets), np.full(panel.n_series, np.nan)
-        if (counts > 1).any():
-            count, got = panel.n_series, plain_repr(given)
-            raise ValueError(
-                f"{name} must be one time, or one for each of the {count} series, got {got}."
-            )
-        found[counts == 1] = flat
-        return found
-
-    start = first if sides[0] is None else read("start", sides[0])
-    end = last if sides[1] is None else read("end", sides[1])
+    since = edge(relative_to, first, last)
+    start = first if sides[0] is None else one_time_each(panel, sides[0], since, "start")
+    end = last if sides[1] is None else one_time_each(panel, sides[1], since, "end")
 
     def name(k: int, off: np.ndarray) -> str:
         return name_query(panel, k, start[k], off[k], "start of the window")

@@ -170,7 +170,7 @@ def read_series(series: Any, ids: np.ndarray, name: str = "series") -> np.ndarra
     if chosen.ndim != 1 or chosen.dtype.kind not in "iuUO":
         raise TypeError(
             f"{name} must be positions of series, whole numbers, or ids that are text, got "
-            f"{series!r}."
+            f"{plain_repr(series)}."
         )
     if chosen.dtype.kind in "UO":
         found = pd.Index(ids, tupleize_cols=False).get_indexer(chosen.astype(object))

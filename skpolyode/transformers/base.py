@@ -116,11 +116,12 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         Range of credible values of each channel, from all series of `fit`.
     """
 
+    # Public, as a transformer of your own declares by them what it inherits.
     has_coefficients: ClassVar[bool] = False
-    """Whether the features start with polynomial coefficients of the past."""
+    """Whether the features start with polynomial coefficients of the past; brings `reconstruct`."""
 
     has_path: ClassVar[bool] = False
-    """Whether the embedder follows a path through the observations."""
+    """Whether the embedder follows a path through the observations; brings `interpolate`."""
 
     uses_static: ClassVar[bool] = False
     """Whether the features depend on the static covariates of a panel."""
@@ -135,7 +136,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     """Whether cells that are far from all others are taken as not observed, with a warning."""
 
     has_stream: ClassVar[bool] = False
-    """Whether series can be followed as observations come in."""
+    """Whether series can be followed as observations come in; brings `stream`."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {}
     """Those of a subclass are added to those of its parents."""
@@ -207,7 +208,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         -------
         float64 ndarray of shape (n_series, n_features)
             After ``set_output(transform="pandas")`` a frame; its index is the ids of the series,
-            or that of `X` if it is a frame.
+            or that of `X` if it is a frame. Frames of polars have no index, and no column of ids,
+            which later steps would take for a feature: rows are in the order of `Panel.ids`.
         """
         panel = read_panel(self, X, reset=False)
         features = fill_rows(
@@ -621,7 +623,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
 
     @property
     def time_scale_(self) -> float:
-        """The unit of time of the embedder, in the units of `times`."""
+        """Unit of time of the embedder, its stacking and its errors, in the units of `times`."""
         return self.embedder_.units.time_scale
 
     @property

@@ -22,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler
-from skpolyode.errors import naming_owner
+from skpolyode.errors import naming_owner, plain_repr
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.cells import Times
 from skpolyode.panel.convert import shape_of
@@ -258,8 +258,8 @@ class PanelImputer(PathTransformer):
         Returns
         -------
         Panel or float64 ndarray of the shape of X
-            An array (or table, see `set_output`) of an array or table, else a Panel with the times
-            of the series.
+            An array of an array, a table of two axes after `set_output`, too; else a Panel with the
+            times of the series, which `set_output` does not change (see `Panel.to_long`).
         """
         (filled,) = self._filled(X, lambda path, *_: [path])
         return filled
@@ -674,7 +674,7 @@ class Resampler(PathTransformer):
             else:
                 grid = read_leads(self.grid, panel.time_unit, "grid").counts
             if not (np.diff(grid) > 0).all():
-                raise ValueError(f"grid must be times that rise, got {self.grid!r}.")
+                raise ValueError(f"grid must be times that rise, got {plain_repr(self.grid)}.")
             self._grid = grid
         elif every < np.inf:
             steps = every * np.arange(int(n_steps) + 1)
@@ -688,6 +688,30 @@ class Resampler(PathTransformer):
         moments = Times(self._grid, self.time_unit_, self.tz_).to_user()
         is_duration = self.time_unit_ is not None and self.relative_to is not None
         return moments - pd.Timestamp(0, tz=self.tz_) if is_duration else moments
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Refuse tables: an array of three axes is none.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            "default" and None change nothing.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If tables are asked for.
+        """
+        if transform not in (None, "default"):
+            raise ValueError(
+                "Resampler returns an array (series, channel, point), which no table of "
+                f"{transform} can hold: in a pipeline, call set_output of the steps after it."
+            )
+        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Resample series on the grid.

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skpolyode.embedders.base import UNLIKE_FIT
 from skpolyode.embedders.encoders import with_inputs
 from skpolyode.errors import Faults, naming_owner, plain_repr
 from skpolyode.fit_report import FitReport
@@ -36,7 +38,9 @@ from skpolyode.threads import learning
 plain_sklearn = partial(config_context, transform_output="default", enable_metadata_routing=False)
 """Context in which parts of scikit-learn pass arrays and weights on, whatever users have set."""
 
-_OTHER_UNIT = 20  # times the gap of `fit` (a day is 24 hours)
+static_readers: WeakSet[BaseEstimator] = WeakSet()
+"""Transformers that make features of static covariates; who has one needs no advice to use it."""
+
 _ENOUGH = 10  # gaps for a typical one, or cells for a channel that never changes
 # Tables of 256, 512 and 1024 coefficients take about 8, 30 and 120 s to compute.
 _FREE_COEFFICIENTS = 256  # allowed for series of any length
@@ -72,7 +76,9 @@ def fit_series(
         _check_coefficients(estimator, known)
         channels = f"{panel.n_channels} channel" + "s" * (panel.n_channels != 1)
         outcome = f"{known.n_series} series, {channels}, {known.n_observations} observations"
-        figures = {"left_out": n} if (n := panel.n_series - known.n_series) else {}
+        counts = {"left_out": panel.n_series - known.n_series}
+        counts["constant_channels"] = int((_ranges(known) == 0).sum())
+        figures = {name: n for name, n in counts.items() if n}
         estimator.fit_report_ = FitReport([])
         estimator.fit_report_.add("data", outcome, known.n_series, **figures)
         if interruption := learn(known, **given, **(settings or {})):
@@ -210,7 +216,7 @@ def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
 def _warn_of_unit(panel: Panel, typical: float, name: str) -> None:
     """Warn of times without a unit whose gaps are far from the typical one of `fit`."""
     gap = typical_gap(panel)
-    is_near = 1 / _OTHER_UNIT < gap / typical < _OTHER_UNIT
+    is_near = 1 / UNLIKE_FIT < gap / typical < UNLIKE_FIT
     if not is_near and panel.n_observations - panel.n_series >= _ENOUGH:
         warnings.warn(
             f"the typical gap between rows of {name} is {gap:.3g}, that of `fit` was "
@@ -318,9 +324,9 @@ def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
     errors = panel.errors is not None and not estimator.uses_errors
     inputs = [] if panel.inputs is None or estimator.uses_inputs else list(panel.inputs.names)
     static = [] if panel.static is None or estimator.uses_static else list(panel.static)
-    low, high = np.fmin.reduce(panel.values), np.fmax.reduce(panel.values)
-    changes, learns = (high > low).any(), hasattr(estimator, "max_epochs")
-    is_steady = (high == low) & (np.sum(~np.isnan(panel.values), axis=0) >= _ENOUGH)
+    ranges = _ranges(panel)
+    changes, learns = (ranges > 0).any(), hasattr(estimator, "max_epochs")
+    is_steady = (ranges == 0) & (np.sum(~np.isnan(panel.values), axis=0) >= _ENOUGH)
     steady = np.array(estimator.channel_names_)[is_steady].tolist()
     messages = {
         f"no channel ever changes in fit: {name} has nothing to learn, and forecasts these "
@@ -337,13 +343,26 @@ def _warn_of_unused(estimator: BaseEstimator, panel: Panel) -> None:
         "leave them out.": errors,
         f"{name} does not use the inputs {inputs}: choose PolyODETransformer, ODERNNTransformer or "
         "GRUODEBayesTransformer, which do, or leave them out.": inputs,
-        f"{name} does not use the static covariates {static}: put StaticFeatures() beside it in a "
-        "FeatureUnion to have them among the features. Ignore this if it is there already; a "
-        "transformer cannot see its neighbours.": static,
     }
     for message, is_true in messages.items():
         if is_true:
             warnings.warn(message, stacklevel=4)
+    if static and not static_readers:
+        _warn_of_static(
+            f"{name} does not use the static covariates {static}: put StaticFeatures() beside it "
+            "in a FeatureUnion to have them among the features."
+        )
+
+
+@cache
+def _warn_of_static(message: str) -> None:
+    """Warn, once a process: in a search, all of many fits would."""
+    warnings.warn(message, stacklevel=5)
+
+
+def _ranges(panel: Panel) -> np.ndarray:
+    """Largest minus smallest value of each channel (D,), NaN if it is never observed."""
+    return np.fmax.reduce(panel.values) - np.fmin.reduce(panel.values)
 
 
 def check_sizes(

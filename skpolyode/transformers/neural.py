@@ -171,10 +171,10 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
     has_stream = True
 
     stages: ClassVar[tuple[Stage, ...]] = (Train(), EstimateError(), StackForecasts())
-    """The steps of `fit`, in order."""
+    """The steps of `fit`, in order; a transformer of your own may add some."""
 
     task: ClassVar[type[IntervalTask]] = IntervalTask
-    """Class of the training task, whose minibatches hold a few intervals."""
+    """Class of the training task, which a transformer of your own may replace."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -15,6 +15,7 @@ from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
 from skpolyode.panel.units import ChannelScaler, Units
 from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
+from skpolyode.transformers.input import static_readers
 
 _PATHS = {"linear": "linear", "previous": "constant"}
 
@@ -424,9 +425,6 @@ class StaticFeatures(SeriesTransformer):
     see, all indicators are 0. Categories of another type than in `fit` ("1" for 1) are refused.
     Columns that `fit` did not see are left out.
 
-    Another transformer in the union still warns that it does not use the covariates. To silence it:
-    ``warnings.filterwarnings("ignore", ".*does not use the static covariates")``.
-
     Examples
     --------
     >>> import pandas as pd
@@ -442,6 +440,12 @@ class StaticFeatures(SeriesTransformer):
     """
 
     uses_static = True
+
+    def __new__(cls) -> Self:
+        """Note that covariates are read: other transformers do not warn that they ignore them."""
+        made = super().__new__(cls)
+        static_readers.add(made)
+        return made
 
     def _fit(self, panel: Panel) -> None:
         encoder = StaticEncoder.of_panel(panel)

@@ -15,7 +15,7 @@ from tests.transformers.data import oscillators, small
 class Peak:
     """Forecasts that approach the highest value of each channel."""
 
-    reads_inputs = False
+    leads, reads_inputs = np.array([0.0, np.inf]), False
 
     def start(self, n_series, n_channels):
         return {"highest": np.full((n_series, n_channels), -9.0)}

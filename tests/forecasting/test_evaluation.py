@@ -130,7 +130,7 @@ def test_transformers_are_scored_with_their_quantiles():
         ({"coverage": 1.0}, "coverage must lie between 0 and 1, got 1.0"),
         ({"horizon": [2, 1]}, r"horizon must increase from above zero, got \[2, 1\]"),
         ({"horizon": 0.0}, "horizon must increase from above zero"),
-        ({"cutoff": [1.0, 2.0]}, "one for each of the 3 series, got 2"),
+        ({"cutoff": [1.0, 2.0]}, r"one for each of the 3 series, got \[1.0, 2.0\]"),
         ({"cutoff": 1000.0}, "no series has observations both up to its cutoff and after"),
     ],
 )

@@ -277,6 +277,19 @@ def test_to_long_is_the_inverse_of_from_long(series):
     assert Panel.from_long(table, id="id", time="time").equals(panel)
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_to_long_returns_polars_for_polars(zone):
+    times = pd.date_range("2026-03-28", periods=3, tz=zone)
+    values = [[1.0, np.nan], [2.0, 3.0], [np.nan, 4.0]]
+    panel = Panel.from_series([(times, values)] * 2, ids=[("a", 1), ("b", 2)])
+    table = panel.to_long(id=["ward", "bed"], kind="polars")
+    assert isinstance(table, pl.DataFrame)
+    assert table.columns == ["ward", "bed", "time", "x0", "x1"]
+    assert Panel.from_long(table, id=["ward", "bed"], time="time").equals(panel)
+    with pytest.raises(ValueError, match='kind must be "pandas" or "polars", got \'arrow\''):
+        panel.to_long(kind="arrow")
+
+
 def test_to_long_refuses_a_name_twice():
     panel = Panel.from_series([([0], [1])], channel_names=["time"])
     with pytest.raises(ValueError, match="a channel has the name 'time' of a column"):

@@ -110,6 +110,7 @@ def limits(model: Any, series: Pairs, leads: list[float]) -> tuple[np.ndarray, n
     return low, high
 
 
+@pytest.mark.filterwarnings("ignore:times are more than 20 times as far:UserWarning")
 @pytest.mark.filterwarnings(r"ignore:[\s\S]*far from (all )?others:UserWarning")
 @pytest.mark.filterwarnings("ignore:the typical gap between rows:UserWarning")
 @pytest.mark.parametrize("name", ["transformer", "forecaster of many", "forecaster of few"])

@@ -17,7 +17,9 @@ from skpolyode import (
     Resampler,
     SummaryStatsTransformer,
 )
+from skpolyode.errors import plain_repr
 from skpolyode.forecasting import PolyODEForecaster, evaluate_forecasts
+from skpolyode.panel.query import read_cutoff
 from skpolyode.parquet import sample_dataset
 
 rng = np.random.default_rng(0)
@@ -133,6 +135,35 @@ def test_forecasters():
         evaluate_forecasts(HiPPOTransformer(), panel, cutoff=0.5)
     with pytest.raises(TypeError, match="cutoff must be a share or times, got 'half'"):
         evaluate_forecasts(forecaster, panel, cutoff="half")
+
+
+@pytest.mark.parametrize("cutoff", [1.5, 1, [1.5, 1.5], pd.Timedelta("5h"), "soon"])
+def test_a_cutoff_that_is_no_share_of_datetimes(cutoff):
+    """It has no `relative_to`, which other times have."""
+    panel = Panel.from_series([(pd.date_range("2024-01-01", periods=6), np.arange(6.0))] * 2)
+    with pytest.raises((TypeError, ValueError), match=r"cutoff.*a share .* between 0 and 1") as why:
+        read_cutoff(panel, cutoff)
+    assert "relative_to" not in str(why.value)
+    share = read_cutoff(panel, 0.5)
+    np.testing.assert_array_equal(share, panel.start + 0.5 * (panel.end - panel.start))
+
+
+def test_what_is_long_is_shown_by_its_beginning(model):
+    """One line of a message is enough for the values, next to the remedy."""
+    days = pd.date_range("2024-01-01", periods=90)
+    for call in (
+        lambda: model.crossing_times(SERIES, 0.0, days),
+        lambda: model.forecast(SERIES, list(map(str, days)), "end"),
+        lambda: model.forecast_interval(SERIES, [1.0], days, "end"),
+        lambda: model.stream(SERIES).forecast([1.0], days, "end"),
+        lambda: model.stream(SERIES, keep=days),
+        lambda: HiPPOTransformer().fit(Panel.from_series(SERIES, ids=[[1]] * 90)),
+    ):
+        with pytest.raises((TypeError, ValueError), match=r" \.\.\.") as why:
+            call()
+        assert len(str(why.value)) < 300
+        assert "\n" not in str(why.value)
+    assert plain_repr("p" * 78) == repr("p" * 78)
 
 
 def test_a_panel_of_datetimes_is_forecast_as_a_table():

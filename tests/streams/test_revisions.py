@@ -343,7 +343,7 @@ def test_merged_streams_go_on_as_each_would_have():
     assert_same_answers(both, transformer, series)
 
 
-def test_merged_ids_datetimes_and_static_rows_are_those_of_both():
+def test_merged_ids_datetimes_and_static_rows_are_those_of_both(no_static_warnings_so_far):
     index = pd.date_range("2026-01-01", periods=4, freq="h", tz="UTC")
     frame = pd.DataFrame({"a": np.arange(4.0)}, index=index)
     static = pd.DataFrame({"age": [1.0, 2.0]}, index=["x", "y"])

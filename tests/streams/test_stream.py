@@ -380,6 +380,7 @@ def test_times_outside_are_refused_as_in_the_transformer():
         stream.reconstruct([100.0])
 
 
+@pytest.mark.filterwarnings("ignore:times are more than 20 times as far")
 def test_moments_beyond_the_reach_of_nanoseconds_are_not_mistaken():
     """In 64 bits the year 1700 would be after 2026, and 2318 would be 1733."""
     start = pd.Timestamp("2026-01-01T00:00:00.000000001")

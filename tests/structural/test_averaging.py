@@ -344,6 +344,7 @@ def small(**options: object) -> PolyODEForecaster:
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 40])
+@pytest.mark.filterwarnings("ignore:times are more than 20 times as far")
 def test_forecaster_of_few_series(n_rows, tmp_path):
     t, rng = np.cumsum(1 + np.random.default_rng(0).random(40)), np.random.default_rng(1)
     series = [(t[:n_rows] + k, rng.normal([0, 1e4, 0], size=(n_rows, 3))) for k in range(2)]

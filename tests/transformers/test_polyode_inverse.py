@@ -89,6 +89,7 @@ def motionless(fitted):
     return transformer
 
 
+@pytest.mark.filterwarnings("ignore:times are more than 20 times as far")
 def test_a_constant_series_comes_back_exactly(motionless):
     series = [(times, np.full((len(times), 2), [0.7, -1.3])) for times, _ in SERIES]
     ahead = motionless.forecast(series, [4.5, 1e4], combine=False)
@@ -159,6 +160,7 @@ def test_forecast_order_of_questions(fitted, panel):
     np.testing.assert_allclose(alone.values, sorted_.values[::2], atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:times are more than 20 times as far")
 def test_forecasts_far_ahead_stay_bounded_and_are_held(fitted, panel):
     far = 20 * fitted.window_ + 10
     ahead = fitted.forecast(panel, [far, 2 * far, 1e6]).values.reshape(12, 3, 2)

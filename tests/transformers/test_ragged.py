@@ -132,7 +132,9 @@ class TestRagged:
             (times, np.c_[values[:, 0], np.full(len(times), value)])
             for times, values in self.series()
         ]
-        assert np.isfinite(clone(TRANSFORMERS[name]).fit_transform(X)).all()
+        own = clone(TRANSFORMERS[name])
+        assert np.isfinite(own.fit_transform(X)).all()
+        assert own.fit_report_.decisions[0].figures == {"constant_channels": 1}
 
     def test_a_channel_that_is_never_observed(self, name):
         X = [
@@ -184,7 +186,7 @@ class TestRagged:
         plain = transformer.set_output(transform="default").fit_transform(X)
         assert isinstance(plain, np.ndarray)
 
-    def test_static_covariates_are_used_or_missed_aloud(self, name):
+    def test_static_covariates_are_used_or_missed_aloud(self, name, no_static_warnings_so_far):
         static = pd.DataFrame({"age": range(7), "sex": list("fmfmfmf")})
         X = Panel.from_series(self.series(), static=static)
         transformer = clone(TRANSFORMERS[name])
@@ -196,6 +198,7 @@ class TestRagged:
             transformer.fit(X)
         assert len(caught) == 1
         assert transformer.transform(X).shape[0] == 7  # without another one
+        clone(transformer).fit(X)  # nor here: once a process
 
     @pytest.mark.parametrize("gap", [5e-324, 1e-300, 1e-51])
     def test_times_too_close(self, name, gap):

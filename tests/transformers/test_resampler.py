@@ -167,6 +167,14 @@ def test_minirocket():
     assert chain.fit(series, y).score(series, y) > 0.9
 
 
+def test_an_array_of_three_axes_is_no_table():
+    chain = make_pipeline(Resampler(LINE), Speeds())
+    with pytest.raises(ValueError, match=r"array \(series, channel, point\).* no table of polars"):
+        chain.set_output(transform="polars")
+    resampler = Resampler(LINE, n_points=3).set_output(transform="default")
+    assert resampler.fit_transform(SERIES).shape == (2, 2, 3)
+
+
 def test_saved_and_loaded(tmp_path):
     resampler = Resampler(small(), n_points=7).fit(short_oscillators())
     resampler.save(tmp_path / "resampler")

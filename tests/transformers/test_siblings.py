@@ -45,6 +45,7 @@ def test_it_learns(name):
     assert transformer.score(oscillators(20, seed=102)) > -0.9 * errors[0]
 
 
+@pytest.mark.filterwarnings("ignore:times are more than 20 times as far")
 def test_stream_is_the_batch(name, fitted):
     """Observation by observation, or many at once from the middle on."""
     transformer, series = fitted
@@ -71,6 +72,7 @@ def test_stream_comes_back_from_a_file(name, fitted, tmp_path):
     assert np.array_equal(again.forecast([9.0]).values, stream.forecast([9.0]).values)
 
 
+@pytest.mark.filterwarnings("ignore:times are more than 20 times as far")
 def test_a_forecast_starts_from_the_state_and_does_not_depend_on_others(name, fitted):
     transformer, series = fitted
     end = [[times[-1]] for times, _ in series]

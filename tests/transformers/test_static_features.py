@@ -60,8 +60,7 @@ def test_datetimes_and_durations_are_one_feature_each(panel, tmp_path):
     np.testing.assert_array_equal(skpolyode.load(tmp_path / "static").transform(dated), features)
 
 
-@pytest.mark.filterwarnings("ignore:HiPPOTransformer does not use the static covariates")
-def test_in_a_union_it_tells_what_the_series_do_not(panel):
+def test_in_a_union_it_tells_what_the_series_do_not(panel, no_static_warnings_so_far):
     y = np.arange(12) >= 6  # the age tells
     both = make_union(HiPPOTransformer(n_coefficients=3), StaticFeatures())
     names = both.set_output(transform="pandas").fit_transform(panel).columns
@@ -73,6 +72,17 @@ def test_in_a_union_it_tells_what_the_series_do_not(panel):
         for features in (both, StaticFeatures())
     ]
     assert min(scores) > 0.8
+
+
+def test_others_do_not_warn_while_it_is_there(panel, no_static_warnings_so_far):
+    union = make_union(HiPPOTransformer(n_coefficients=3), StaticFeatures())
+    for copy in (clone(union), pickle.loads(pickle.dumps(union))):
+        del union
+        copy.fit(panel)
+        union = copy
+    del union, copy
+    with pytest.warns(UserWarning, match="HiPPOTransformer does not use the static covariates"):
+        HiPPOTransformer(n_coefficients=3).fit(panel)
 
 
 def test_without_static_covariates_there_is_nothing_to_say(panel):

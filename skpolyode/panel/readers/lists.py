@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skpolyode.errors import FaultKind, Faults
+from skpolyode.errors import FaultKind, Faults, plain_repr
 from skpolyode.panel.cells import (
     BadCell,
     TimeBlock,
@@ -334,7 +334,7 @@ def rows_from_flat(
     if not are_offsets(bounds, len(array)):
         raise ValueError(
             f"{faults.name}: offsets must be integers that rise from 0 to the number of rows, "
-            f"{len(array)}, got {bounds!r}."
+            f"{len(array)}, got {plain_repr(bounds)}."
         )
     require_series(len(bounds) - 1, faults.name)
     values = np.array(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
