@@ -28,10 +28,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import FeatureUnion
-from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.embedders.encoders import StaticEncoder
@@ -236,7 +235,10 @@ class HeadEstimator(SeriesEstimator):
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None.")
         refuse_reordered(y, panel, "y")
-        check_consistent_length(np.empty(panel.n_series), y)
+        if (n_targets := _num_samples(y)) != panel.n_series:
+            raise ValueError(
+                f"y must have one entry for each of the {panel.n_series} series, got {n_targets}."
+            )
         refuse_missing(y, "y", "no target")
         if max(np.asarray(y).shape[1:], default=1) > 1:
             kind = "Classifier" if is_classifier(self) else "Regressor"

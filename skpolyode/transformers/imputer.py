@@ -33,6 +33,7 @@ from skpolyode.panel.select import (
     fill_values,
     hide_cells,
     observed_part,
+    observed_series,
     series_chunks,
     series_of_rows,
 )
@@ -47,7 +48,14 @@ from skpolyode.transformers.base import (
     SeriesEstimator,
     SeriesTransformer,
 )
-from skpolyode.transformers.input import align_to_frozen, as_fitted, read_panel, unchanged_by_errors
+from skpolyode.transformers.input import (
+    align_to_frozen,
+    as_fitted,
+    one_each,
+    read_panel,
+    unchanged_by_errors,
+)
+from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 
 _FAR = 1e6  # distance of a missing neighbour, in typical gaps
@@ -73,7 +81,7 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
     def __init__(self, transformer: SeriesTransformer | None = None) -> None:
         self.transformer = transformer
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Fit the transformer.
 
         Parameters
@@ -82,6 +90,8 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
             The series; see :func:`skpolyode.panel.as_panel` for every accepted format.
         y : array-like or None, default=None
             Ignored, unless its index holds the ids of the series in another order.
+        groups : array-like of shape (n_series,) or None, default=None
+            Labels of series that a transformer with training holds out together.
 
         Returns
         -------
@@ -97,10 +107,13 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
         with unchanged_by_errors(self), naming_owner(self):
             panel = read_panel(self, X, reset=True)
             refuse_reordered(y, panel, "y")
+            model = PolyODETransformer() if self.transformer is None else clone(self.transformer)
+            options = {}
+            if groups is not None and isinstance(model, NeuralTransformer):
+                options["groups"] = one_each(groups, panel, "groups")[observed_series(panel)]
             panel = drop_empty(align_to_frozen(self, panel, self.transformer))
             self._prepare(panel)
-            model = PolyODETransformer() if self.transformer is None else clone(self.transformer)
-            self.transformer_ = model.fit(panel, None)  # a FrozenEstimator requires a y
+            self.transformer_ = model.fit(panel, None, **options)  # a FrozenEstimator requires a y
             panel = drop_empty(credible_part(panel, self.scaler_.limits))
             self._prepare(panel)
             self._complete(panel)

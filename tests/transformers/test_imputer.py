@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -24,6 +25,7 @@ from skpolyode import (
     PolyODETransformer,
     SummaryStatsTransformer,
 )
+from skpolyode.transformers import neural
 from tests import quick
 from tests.fits import train_once
 from tests.transformers.data import short_oscillators, small
@@ -252,3 +254,27 @@ def test_errors_of_observations_stay_beside_them():
         filled = PanelImputer(InterpolationTransformer()).fit_transform(panel)
     np.testing.assert_array_equal(filled.values[:, 0], [1.0, 2.0, 3.0, 2.0])
     np.testing.assert_array_equal(filled.errors[:, 0], errors[0])
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_groups_are_held_out_together(routing, monkeypatch):
+    """Also through a pipeline, and of series that have no observation."""
+    held = []
+    hold_out = neural.hold_out
+    monkeypatch.setattr(neural, "hold_out", lambda *a: held.append(hold_out(*a)) or held[-1])
+    series = [(np.arange(6.0), np.sin(np.arange(6.0) + k)[:, None]) for k in range(24)]
+    series[5] = (np.arange(6.0), np.full((6, 1), np.nan))
+    panel, groups = Panel.from_series(series, empty="keep"), np.arange(24) // 4
+    small = PolyODETransformer(n_coefficients=3, hidden_layer_sizes=(4,), max_epochs=1)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        imputer = PanelImputer(small)
+        if routing:
+            imputer.set_fit_request(groups=True)
+            make_pipeline(imputer, InterpolationTransformer()).fit(panel, groups=groups)
+        else:
+            imputer.fit(panel, groups=groups)
+    [out] = {tuple(np.unique(np.delete(groups, 5)[split.held_out])) for split in held}
+    assert len(out) == 1
+    with pytest.raises(ValueError, match="groups must have one entry for each of the 24 series"):
+        PanelImputer(small).fit(panel, groups=groups[1:])
+    PanelImputer(InterpolationTransformer()).fit(panel, groups=groups)  # nothing is held out
