@@ -345,7 +345,13 @@ class SummaryStatsTransformer(SeriesTransformer):
     their inverse variances.
 
     Use it with gradient boosting as the baseline to beat: it contains levels, trends and *how* a
-    series was observed, but not its shape. It has no parameters, and no inverse.
+    series was observed, but not its shape. It has no inverse.
+
+    Parameters
+    ----------
+    missing : {"mean", "nan"}, default="mean"
+        Statistics of a channel that a series never observed. "mean": those of the mean of the
+        channel in `fit`. "nan": NaN, for trees, which learn from it; most other models refuse NaN.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skpolyode.heads.base import spread_folds
+from skpolyode.heads.contest import spread_folds
 
 
 def rng() -> np.random.RandomState:

@@ -31,7 +31,7 @@ from skpolyode import (
     PolyODETransformer,
 )
 from skpolyode.heads import MiniRocket, base, features
-from skpolyode.heads.base import spread_folds
+from skpolyode.heads.contest import spread_folds
 from skpolyode.transformers import neural
 
 EMBEDDER = InterpolationTransformer(n_coefficients=12)
