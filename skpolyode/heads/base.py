@@ -46,7 +46,7 @@ from skpolyode.heads.contest import (
     fitted,
     spread_folds,
 )
-from skpolyode.heads.features import FEATURES, MANY_SERIES, without_static
+from skpolyode.heads.features import FEATURES, MANY_SERIES, features_of, without_static
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.cells import unmasked
 from skpolyode.panel.inputs import without_later
@@ -296,7 +296,7 @@ class HeadEstimator(SeriesEstimator):
             name = kind + path if FEATURES[kind].needs_path else kind
             own = FEATURES[kind].transformer(self.transformer_, panel, seed, self.head is not None)
             transformers = [own, *static]
-            parts = [np.asarray(_features(each, panel, grids), float) for each in transformers]
+            parts = [np.asarray(features_of(each, panel, grids), float) for each in transformers]
             for heads in self._heads(kind, target, seed):
                 rivals = [Competitor(name, transformers, parts, head) for head in heads]
                 if self.head is None or len(kinds) > 1:
@@ -498,20 +498,6 @@ class HeadEstimator(SeriesEstimator):
                 "its head of scikit-learn. Use joblib.dump, or save its transformer_ alone."
             )
         super().save(path)
-
-
-def _features(transformer: Any, panel: Panel, grids: dict[Any, Any]) -> Any:
-    """Features of series; a grid of the path that several kinds read is computed once."""
-    if isinstance(transformer, FrozenEstimator):
-        return transformer.transform(panel)
-    if isinstance(transformer, StaticFeatures):
-        return transformer.fit_transform(panel)
-    (name, resampler), *_ = transformer.steps
-    key = resampler.n_points, resampler.relative_to
-    if key not in grids:
-        grids[key] = resampler.fit(panel), resampler.transform(panel)
-    transformer.steps[0] = name, grids[key][0]
-    return transformer[1:].fit_transform(grids[key][1])
 
 
 def _rows_until(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:

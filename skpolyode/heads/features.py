@@ -20,7 +20,12 @@ from skpolyode.panel import Panel
 from skpolyode.panel.select import typical_gap
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.threads import one_thread
-from skpolyode.transformers import HiPPOTransformer, Resampler, SummaryStatsTransformer
+from skpolyode.transformers import (
+    HiPPOTransformer,
+    Resampler,
+    StaticFeatures,
+    SummaryStatsTransformer,
+)
 from skpolyode.transformers.base import SeriesTransformer
 
 
@@ -153,6 +158,20 @@ class FeatureKind(NamedTuple):
         """Whether a transformer has what the features are made of."""
         has_state = getattr(transformer, "_state_size", 0) > 0
         return (transformer.has_path or not self.needs_path) and (has_state or not self.needs_state)
+
+
+def features_of(transformer: Any, panel: Panel, grids: dict[Any, Any]) -> Any:
+    """Features of series; a grid of the path that several kinds read is computed once."""
+    if isinstance(transformer, FrozenEstimator):
+        return transformer.transform(panel)
+    if isinstance(transformer, StaticFeatures):
+        return transformer.fit_transform(panel)
+    (name, resampler), *_ = transformer.steps
+    key = resampler.n_points, resampler.relative_to
+    if key not in grids:
+        grids[key] = resampler.fit(panel), resampler.transform(panel)
+    transformer.steps[0] = name, grids[key][0]
+    return transformer[1:].fit_transform(grids[key][1])
 
 
 def without_static(panel: Panel) -> Panel:
