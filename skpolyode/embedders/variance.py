@@ -111,8 +111,7 @@ def with_variance(
     if not (panel.lengths > 1).any():
         raise ValueError(
             "the standard deviation of the path is learned from forecasts, but no series has two "
-            "rows with observations: give longer series, or take observations='exact' and another "
-            "embedding."
+            "rows with observations: give longer series, or take observations='exact'."
         )
     trained = embedder.without_late()
     return replace(embedder, scale=Late(lambda: _learn(trained, panel, seed)))

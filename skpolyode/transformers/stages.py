@@ -586,7 +586,7 @@ class LearnBeginnings(Stage):
 
 
 class LearnVariance(Stage):
-    """Prepare the variance of path errors, for a filter or if the embedding needs it.
+    """Prepare the variance of path errors of a filter.
 
     It is learned when it is first asked for, or saved: it takes up to a sixth of a fit.
     """
@@ -595,7 +595,7 @@ class LearnVariance(Stage):
 
     def run(self, state: FitState) -> None:
         """Add a variance head to the embedder."""
-        if not (state.embedder.filters or "std" in state.embedder.blocks):
+        if not state.embedder.filters:
             return
         state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
         state.report.add(self.name, "is learned when asked for", len(state.windows.panel))
