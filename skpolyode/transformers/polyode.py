@@ -527,17 +527,10 @@ class PolyODETransformer(NeuralTransformer):
                 "embedding='full' or 'coefficients'."
             )
 
-    def _channel_features(self) -> list[list[str]]:
-        past, recent = self.embedder_.past, self.embedder_.recent
-        names = {
-            "coefficients": [f"c{n}" for n in range(past.n_coefficients)],
-            "hidden": ["signal", *(f"h{n}" for n in range(recent.n_coefficients))],
-        }
-        return [names[block] for block in self.embedder_.blocks if block in names]
-
-    def _series_features(self) -> list[str]:
-        n_learned = self.embedder_.model.parts[1] if "state" in self.embedder_.blocks else 0
-        return [*(f"w{n}" for n in range(n_learned)), *self.embedder_.past.features]
+    def _names_of(self, block: str, size: int) -> list[str]:
+        letter = {"coefficients": "c", "hidden": "h", "state": "w"}[block]
+        names = [f"{letter}{k}" for k in range(size)]
+        return ["signal", *names[:-1]] if block == "hidden" else names
 
 
 def context_size(n_coefficients: int, n_channels: int) -> int:
