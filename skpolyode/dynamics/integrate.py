@@ -79,11 +79,7 @@ class Stepper:
     b: tuple[float, ...]
 
     def step(
-        self,
-        field: Callable[[Tensor], Tensor],
-        y: Tensor,
-        slope: Tensor,
-        h: Tensor,
+        self, field: Callable[[Tensor], Tensor], y: Tensor, slope: Tensor, h: Tensor
     ) -> Tensor:
         """One step of length `h` (rows, 1) from `y` (rows, M), where ``slope = field(y)``."""
         slopes = [slope]  # (rows, M) of each stage

@@ -242,11 +242,7 @@ class ModelEmbedder(Embedder):
         return (times - panel.start[series]) / self.units.time_scale
 
     def responses(
-        self,
-        panel: Panel,
-        elapsed: np.ndarray,
-        series: np.ndarray,
-        known: np.ndarray | None = None,
+        self, panel: Panel, elapsed: np.ndarray, series: np.ndarray, known: np.ndarray | None = None
     ) -> np.ndarray:
         """Responses (Q, F) to inputs, for a combiner; F is `n_responses`.
 

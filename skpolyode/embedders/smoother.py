@@ -363,12 +363,7 @@ def _behind_knots(
 
 
 def _signal_after(
-    model: SequenceModel,
-    state: State,
-    elapsed: Tensor,
-    gap: Tensor,
-    row: Tensor,
-    since: Tensor,
+    model: SequenceModel, state: State, elapsed: Tensor, gap: Tensor, row: Tensor, since: Tensor
 ) -> Tensor:
     """Expected signals (Q, D) at times `since` (Q,) after the states of the rows `row` (Q,)."""
     signal = model.predict(state).mean[row]

@@ -188,10 +188,7 @@ def late_paths(
 
 
 def calibrate_paths(
-    model: ModelEmbedder,
-    panel: Panel,
-    rng: np.random.RandomState,
-    earliest: np.ndarray | None,
+    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, earliest: np.ndarray | None
 ) -> PathCalibration:
     """Hide observations, and learn from the errors of the paths over the others.
 

@@ -223,14 +223,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
             )
         super().__init_subclass__(**options)
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        groups: Any = None,
-        validation: Any = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, validation: Any = None) -> Self:
         """Train on series.
 
         Parameters
