@@ -68,11 +68,9 @@ _BLOCKS = {
 
 
 def _knows_std(transformer: PolyODETransformer) -> bool:
-    if (embedder := getattr(transformer, "embedder_", None)) is None:  # whether `fit` will learn it
-        known = transformer.observations == "noisy"
-    else:
-        known = embedder.scale is not None
-    if not known:
+    embedder = getattr(transformer, "embedder_", None)
+    will_learn = transformer.observations == "noisy"  # in `fit`
+    if not (will_learn if embedder is None else embedder.scale is not None):
         raise AttributeError(
             "the standard deviation of the path has not been learned: call learn_std(X) on the "
             "fitted transformer, or fit with observations='noisy'."
