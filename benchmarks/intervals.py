@@ -14,8 +14,7 @@ series were seen in units of their own, in which widths adapt in either case.
 
 A third line is of values between observations: a fifth of the rows of the whole series is hidden,
 and `interpolate_interval` asked for them; a fourth of single values that are hidden, where a row
-has several. With `--std` the embedder knows how far off its path may be (see uncertainty.py), and
-these intervals adapt to that as well. `--noise 0.3` adds noise to the made sets.
+has several. `--noise 0.3` adds noise to the made sets.
 
 With `--processes` a forecaster is trained on so many series of each of six processes whose law is
 known. For their future, and that of 60 other series, it prints what intervals of 90 % cover, and
@@ -166,10 +165,7 @@ def judge(ends: tuple[Panel, Panel], future: Panel, steps: np.ndarray) -> np.nda
 def run(name: str, args: argparse.Namespace) -> Iterator[str]:
     """Lines of the table: without and with scales, and of hidden rows and values."""
     found, hidden = [], []
-    embedder = PolyODETransformer(
-        embedding="coefficients_std" if args.std else "full",
-        observations="noisy" if args.noise else "exact",
-    )
+    embedder = PolyODETransformer(observations="noisy" if args.noise else "exact")
     for seed in args.seeds:
         train, test = split(name, seed, args)
         past, future = cut(test)
@@ -226,7 +222,6 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=MADE + REAL_SETS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--n-series", type=int, default=600, help="of the made sets")
-    parser.add_argument("--std", action="store_true", help="the embedder knows its errors")
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     parser.add_argument("--processes", nargs="+", type=int, help="numbers of series of each")
     parser.add_argument("--epochs", type=int, help="of the processes")

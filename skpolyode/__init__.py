@@ -1,15 +1,12 @@
 """Irregular time series as ordinary data, for scikit-learn: neural ODEs with polynomial memory.
 
-Everything is imported when it is first asked for. Only here are parts of the package joined that do
-not know each other.
+Everything is imported when it is first asked for.
 """
 
-from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from skpolyode import seams
 from skpolyode.lazy import lazily
 from skpolyode.versions import show_versions as show_versions
 
@@ -86,10 +83,5 @@ else:
         absent = {name for name, extra in _EXTRAS.items() if not find_spec(extra)}
         return sorted({*__all__, *packages, "errors", "fit_report"} - absent)
 
-
-_stacking, _streams = "skpolyode.ensemble.stacking", "skpolyode.streams"  # loaded when needed
-seams.stack_forecasts = lambda state: import_module(_stacking).stack_forecasts(state)
-seams.stream_class = lambda embedder: import_module(_streams).stream_class(embedder)
-seams.questions = lambda: import_module("skpolyode.questions.answers")
 
 __version__ = "0.1.0.dev0"

@@ -79,11 +79,7 @@ class Stepper:
     b: tuple[float, ...]
 
     def step(
-        self,
-        field: Callable[[Tensor], Tensor],
-        y: Tensor,
-        slope: Tensor,
-        h: Tensor,
+        self, field: Callable[[Tensor], Tensor], y: Tensor, slope: Tensor, h: Tensor
     ) -> Tensor:
         """One step of length `h` (rows, 1) from `y` (rows, M), where ``slope = field(y)``."""
         slopes = [slope]  # (rows, M) of each stage
@@ -388,22 +384,20 @@ def integrate(
     steps = steps_of(field, stepper, recorded)
     if recorded is None:
         return take_rounds(steps, z, order, lengths)[0], None
-    y, finished, values, slopes = z[order], [], [], []
-    for h in lengths:
-        if len(h) < len(y):
-            finished.append(y[len(h) :])
-            y = y[: len(h)]
+    values, slopes, inverse = [], [], order.argsort()
+
+    def record(y: Tensor, h: Tensor) -> Tensor:
         start = steps.begin(y)
         values.append(y[:, recorded])
         slopes.append(steps.slope(y, start))
-        y = steps.end(y, start, h)
-    end, inverse = torch.cat([y, *reversed(finished)]), order.argsort()
-    end_slopes = steps.slope(end, steps.begin(end))
-    grids = (
-        _grid(starts, last, n_steps[order])[:, inverse]
-        for starts, last in ((values, end[:, recorded]), (slopes, end_slopes))
-    )
-    return end[inverse], CubicPath(*grids, step, n_steps)
+        return steps.end(y, start, h)
+
+    end, _ = _rounds(record, z, order, lengths, slice(0))
+    last = end[order]
+    ends = last[:, recorded], steps.slope(last, steps.begin(last))
+    pairs = zip((values, slopes), ends, strict=True)
+    grids = (_grid(starts, at_end, n_steps[order])[:, inverse] for starts, at_end in pairs)
+    return end, CubicPath(*grids, step, n_steps)
 
 
 def _grid(starts: list[Tensor], last: Tensor, n_steps: Tensor) -> Tensor:

@@ -19,12 +19,7 @@ from skpolyode.embedders.encoders import InputEncoder
 from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query, refuse_early
-from skpolyode.panel.select import (
-    context_starts,
-    observed_part,
-    series_chunks,
-    take,
-)
+from skpolyode.panel.select import context_starts, observed_part, series_chunks, take
 from skpolyode.panel.units import Standardised, Units
 from skpolyode.saving.codec import register_as, saved
 from skpolyode.threads import learning, one_thread

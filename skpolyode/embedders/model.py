@@ -28,7 +28,6 @@ from skpolyode.embedders.base import (
     take_known,
 )
 from skpolyode.embedders.encoders import InputEncoder, StaticEncoder, n_features_of
-from skpolyode.embedders.variance import std_coefficients
 from skpolyode.futures.continued import Ahead, KnownErrors
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, agree, join, select
@@ -77,8 +76,7 @@ class ModelEmbedder(Embedder):
     units : Units
         Units of the model.
     blocks : tuple of str, default=()
-        Names of the model's features in the embedding, in this order; all if there are none. "std"
-        as the last: coefficients of the standard deviation of the path, which need a `scale`.
+        Names of the model's features in the embedding, in this order; all if there are none.
     past : MemoryReadout or None, default=None
         Converts the model's "coefficients" to series, if it has such features.
     recent : MemoryReadout or None, default=None
@@ -246,11 +244,7 @@ class ModelEmbedder(Embedder):
         return (times - panel.start[series]) / self.units.time_scale
 
     def responses(
-        self,
-        panel: Panel,
-        elapsed: np.ndarray,
-        series: np.ndarray,
-        known: np.ndarray | None = None,
+        self, panel: Panel, elapsed: np.ndarray, series: np.ndarray, known: np.ndarray | None = None
     ) -> np.ndarray:
         """Responses (Q, F) to inputs, for a combiner; F is `n_responses`.
 
@@ -373,10 +367,10 @@ class ModelEmbedder(Embedder):
         return self._blocks(states)["coefficients"].cpu().numpy()
 
     def features_of(self, states: State) -> np.ndarray:
-        """Features (B, F) of states of the model, without duration and standard deviations."""
+        """Features (B, F) of states of the model, without duration."""
         with torch.no_grad(), one_thread():
             blocks = self._blocks(states)
-        chosen = [blocks[name].flatten(1) for name in self.blocks or blocks if name in blocks]
+        chosen = [blocks[name].flatten(1) for name in self.blocks or blocks]
         return torch.cat(chosen, dim=1).cpu().numpy()
 
     def _blocks(self, states: State) -> dict[str, Tensor]:
@@ -408,9 +402,6 @@ class ModelEmbedder(Embedder):
     def features(self, panel: Panel) -> np.ndarray:
         """Features (B, F) of each series."""
         features = self.features_of(self.states(panel))
-        if "std" in self.blocks:
-            std = std_coefficients(self, panel).reshape(len(features), -1)
-            features = np.column_stack([features, std])
         if self.past is None:
             return features
         return self.past.with_duration(features, panel.start, panel.end)

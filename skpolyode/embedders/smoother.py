@@ -27,8 +27,8 @@ from skpolyode.embedders.base import CHUNK_TIMES, Parts, cut, map_slices, take_k
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, agree, join, select
-from skpolyode.panel import Panel, offsets_from
-from skpolyode.panel.select import keep_rows, series_of_rows
+from skpolyode.panel import Panel
+from skpolyode.panel.select import held_back, series_of_rows
 from skpolyode.panel.units import ChannelScaler
 
 if TYPE_CHECKING:
@@ -110,9 +110,7 @@ def hide_rows(
     place = np.arange(panel.n_observations) - panel.offsets[series]
     hidden = (place - np.broadcast_to(first, panel.n_series)[series]) % HIDDEN_SPACING == 0
     hidden &= (place > 0) & (place < panel.lengths[series] - 1)
-    offsets = offsets_from(hidden)[panel.offsets]
-    known = keep_rows(panel, ~hidden)
-    return hidden, known, panel.times[hidden], offsets, panel.values[hidden]
+    return hidden, *held_back(panel, hidden[:, None])
 
 
 def hide_beginnings(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
@@ -365,12 +363,7 @@ def _behind_knots(
 
 
 def _signal_after(
-    model: SequenceModel,
-    state: State,
-    elapsed: Tensor,
-    gap: Tensor,
-    row: Tensor,
-    since: Tensor,
+    model: SequenceModel, state: State, elapsed: Tensor, gap: Tensor, row: Tensor, since: Tensor
 ) -> Tensor:
     """Expected signals (Q, D) at times `since` (Q,) after the states of the rows `row` (Q,)."""
     signal = model.predict(state).mean[row]

@@ -46,7 +46,6 @@ from skpolyode.panel.select import (
     series_chunks,
     series_of_rows,
 )
-from skpolyode.panel.units import Units
 from skpolyode.threads import one_thread
 from skpolyode.training.loop import Muon
 
@@ -111,8 +110,7 @@ def with_variance(
     if not (panel.lengths > 1).any():
         raise ValueError(
             "the standard deviation of the path is learned from forecasts, but no series has two "
-            "rows with observations: give longer series, or take observations='exact' and another "
-            "embedding."
+            "rows with observations: give longer series, or take observations='exact'."
         )
     trained = embedder.without_late()
     return replace(embedder, scale=Late(lambda: _learn(trained, panel, seed)))
@@ -388,7 +386,7 @@ def std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
     at its start.
     """
     past, n_nodes, found = embedder.past, _N_NODES, []
-    units = Units(embedder.units.scaler.of_differences, embedder.units.time_scale)
+    follower = PathEmbedder(past.of_differences.units, past, "linear")
     # Denser near the ends of a gap, where the standard deviation changes fastest.
     nodes = (1 - np.cos(np.pi * np.arange(n_nodes) / n_nodes)) / 2
     # A chunk has as many times as nodes in the gaps after its rows.
@@ -408,5 +406,5 @@ def std_coefficients(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
         missed -= past.read_past(coefficients, chunk, times[inside], offsets_from(inside)[offsets])
         deviation[inside] = np.hypot(deviation[inside], missed)
         deviations = at_times(chunk, times, offsets, deviation)
-        found.append(PathEmbedder(units, past, "linear").coefficients_of(deviations))
+        found.append(follower.coefficients_of(deviations))
     return np.concatenate(found)

@@ -185,10 +185,7 @@ class MixedEffects(Member):
         return float(found.fun)
 
     def fixed(
-        self,
-        times: np.ndarray,
-        trend: np.ndarray | None = None,
-        lasting: np.ndarray | float = 1.0,
+        self, times: np.ndarray, trend: np.ndarray | None = None, lasting: np.ndarray | float = 1.0
     ) -> np.ndarray:
         """Population functions (..., K + 2 H) at `times`: a natural cubic spline, and harmonics.
 

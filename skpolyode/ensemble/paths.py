@@ -19,12 +19,11 @@ from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
-    hide_cells,
+    copies_of,
+    held_back,
     observed_part,
     series_of_rows,
-    take,
     time_since_seen,
-    whole_series,
 )
 from skpolyode.saving.codec import saved
 
@@ -37,18 +36,15 @@ Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndar
 
 
 def on_path(
-    model: ModelEmbedder,
-    panel: Panel,
-    times: np.ndarray,
-    offsets: np.ndarray,
-    in_deviations: bool,
+    model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Columns of `Answers` that errors of paths depend on, before the last observation of series.
 
     The predictors `signs` know the whole series. The `distance` from the observations of a channel
     is half the harmonic mean of the times since the last one and to the next one. The variance of
     a random walk in between is proportional to it. From the first row of a series to the first
-    observation of a channel, the time `until` that counts, or a very long one if there is none.
+    observation of a channel, the time `until` that counts, or a very long one if there is none. The
+    `expected` size of errors is the standard deviation of a filter, else 1.
 
     Parameters
     ----------
@@ -59,8 +55,6 @@ def on_path(
         Of all series, one after the other.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
-    in_deviations : bool
-        Whether the model's standard deviation is the expected size of errors, instead of 1.
     """
     series, scaler = series_index(offsets), model.units.scaler
     rows = model.standardised(panel).values
@@ -76,7 +70,6 @@ def on_path(
     distance = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, distance)
     if model.filters:  # the path need not pass through observations
         distance = np.maximum(distance, np.finfo(np.float64).tiny)
-    if in_deviations:
         deviation = path_std(model, panel, times, offsets) / scaler.scale
         noise = model.scale.noise.double().sqrt().cpu().numpy()
         expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
@@ -151,8 +144,6 @@ class PathCalibration:
     at_rows : Calibration or None
         At rows where other channels were observed; from the errors at single hidden values. None
         for a single channel.
-    in_deviations : bool, default=False
-        Whether errors are in standard deviations that the model has learned.
     beginnings : Calibration or None, default=None
         From the first row of a series to the first observation of a channel, by the time between;
         from the errors of channels whose first observations, or all, are hidden. None as `at_rows`,
@@ -161,7 +152,6 @@ class PathCalibration:
 
     between: Calibration | None
     at_rows: Calibration | None
-    in_deviations: bool = False
     beginnings: Calibration | None = None
 
     def half_widths(
@@ -198,10 +188,7 @@ def late_paths(
 
 
 def calibrate_paths(
-    model: ModelEmbedder,
-    panel: Panel,
-    rng: np.random.RandomState,
-    earliest: np.ndarray | None,
+    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, earliest: np.ndarray | None
 ) -> PathCalibration:
     """Hide observations, and learn from the errors of the paths over the others.
 
@@ -223,21 +210,16 @@ def calibrate_paths(
     stretch, each = _stretches(panel, rng), rng.randint(N_FOLDS, size=(n_rows, n_channels))
     stretches = rng.randint(N_FOLDS, size=(stretch.max() + 1, 1))[stretch]
     folds = min(N_FOLDS, -(-_ENOUGH * N_FOLDS // max(int(may_hide.any(axis=1).sum()), 1)))
-    copies = _copies(panel, folds)
+    copies = copies_of(panel, folds)
     between = _calibrated(model, panel, copies, _by_fold(may_hide, stretches, folds))
     at_rows = beginnings = None
     if between is not None and n_channels > 1:
         hidden = _by_fold(may_hide, each, folds)  # each row keeps a value
         hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
         at_rows = _calibrated(model, panel, copies, hidden)
-        copies = _copies(panel, min(N_FOLDS, -(-_ENOUGH // n_rows)))
+        copies = copies_of(panel, min(N_FOLDS, -(-_ENOUGH // n_rows)))
         beginnings = _calibrated(model, panel, copies, hide_beginnings(copies, rng), "until")
-    return PathCalibration(between, at_rows, model.scale is not None, beginnings)
-
-
-def _copies(panel: Panel, n: int) -> Panel:
-    """The series, `n` times, which go through a model together."""
-    return take(panel, *(np.tile(x, n) for x in whole_series(panel)))
+    return PathCalibration(between, at_rows, beginnings)
 
 
 def _by_fold(may_hide: np.ndarray, fold: np.ndarray, n: int) -> np.ndarray:
@@ -273,17 +255,14 @@ def _calibrated(
     model: ModelEmbedder, panel: Panel, copies: Panel, hidden: np.ndarray, lead: str = "distance"
 ) -> Calibration | None:
     """Hide values (P, D) of copies of a panel, and calibrate by their `lead`; None if too few."""
-    known, asked = hide_cells(copies, hidden), hidden.any(axis=1)
-    times, offsets = copies.times[asked], offsets_from(asked)[copies.offsets]
-    query, scaler = (observed_part(known), times, offsets), model.units.scaler
-    found = on_path(model, *query, model.scale is not None)
-    actual = scaler.read(np.where(hidden, copies.values, np.nan)[asked])
+    (*query, actual), scaler = held_back(copies, hidden), model.units.scaler
+    found, actual = on_path(model, *query), scaler.read(actual)
     if np.isfinite(found[lead] * actual).sum() < SETTINGS.fewest:  # hidden observations
         return None
-    series = series_of_rows(copies)[asked] % panel.n_series
+    series = series_index(query[2]) % panel.n_series
     expected = found["expected"] if lead == "distance" else 1.0  # see `Answers.half_widths`
     wrong = (actual - scaler.transform(model.path_values(*query))) / expected
-    return Calibration.learn(found[lead], wrong, series, times, found["signs"])
+    return Calibration.learn(found[lead], wrong, series, query[1], found["signs"])
 
 
 def answers_at(
@@ -338,7 +317,7 @@ def answers_at(
         answers.put(ahead, **_forecasts(*query, structural, with_values))
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
-        answers.put(is_between, **on_path(model, *query, paths.in_deviations))
+        answers.put(is_between, **on_path(model, *query))
         if with_values:
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
     calibrated = ~np.isnan(answers.until) & (paths.beginnings is not None)

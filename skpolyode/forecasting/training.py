@@ -82,10 +82,7 @@ class Calibrate(Stage):
 
 
 def train(
-    transformer: NeuralTransformer,
-    panel: Panel,
-    limits: CellLimits,
-    then: Sequence[Stage],
+    transformer: NeuralTransformer, panel: Panel, limits: CellLimits, then: Sequence[Stage]
 ) -> None:
     """Fit a transformer; cut long series into windows, and run the stages `then`, not stacking."""
     length = _ROWS_A_COEFFICIENT * getattr(transformer, "n_coefficients", _N_COEFFICIENTS)

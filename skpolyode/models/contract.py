@@ -573,12 +573,7 @@ class SequenceModel(nn.Module, ABC):
         return means
 
     def between(
-        self,
-        state: State,
-        row: Tensor,
-        since: Tensor,
-        gap: Tensor,
-        elapsed: Tensor,
+        self, state: State, row: Tensor, since: Tensor, gap: Tensor, elapsed: Tensor
     ) -> Prediction:
         """Predictions between states and the next observations of their series.
 
@@ -624,12 +619,7 @@ class SequenceModel(nn.Module, ABC):
 
 
 def driven_update(
-    cell: nn.Module,
-    seen: Tensor,
-    w: Tensor,
-    data: Packed,
-    rows: Tensor,
-    n_state: int,
+    cell: nn.Module, seen: Tensor, w: Tensor, data: Packed, rows: Tensor, n_state: int
 ) -> Tensor:
     """Learned states `w` (n, H), as a cell leaves them, before the inputs from some rows on.
 

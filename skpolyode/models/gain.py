@@ -201,11 +201,7 @@ class Gain(nn.Module):
 
     @torch.no_grad()
     def estimate(
-        self,
-        data: Packed,
-        predictions: Tensor,
-        passed: Passed | None,
-        judged: Tensor,
+        self, data: Packed, predictions: Tensor, passed: Passed | None, judged: Tensor
     ) -> None:
         """Set noise, p, q, `start` and `spread` from the `predictions` (P, D) before rows.
 

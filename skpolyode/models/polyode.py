@@ -317,12 +317,7 @@ class PolyODE(SequenceModel):
         return SinglePolyODE(self, self.start, self.cell)
 
     def between(
-        self,
-        state: State,
-        row: Tensor,
-        since: Tensor,
-        gap: Tensor,
-        elapsed: Tensor,
+        self, state: State, row: Tensor, since: Tensor, gap: Tensor, elapsed: Tensor
     ) -> Prediction:
         """Signals before the next observations, read from the paths that memory follows."""
         furthest = since.new_zeros(len(gap)).scatter_reduce(0, row, since, "amax")
@@ -357,12 +352,7 @@ class PolyODE(SequenceModel):
         return {"step_size": self.step_size, "stepper": self.stepper}
 
     def remember(
-        self,
-        state: State,
-        path: CubicPath,
-        end: Tensor,
-        gap: Tensor,
-        elapsed: Tensor,
+        self, state: State, path: CubicPath, end: Tensor, gap: Tensor, elapsed: Tensor
     ) -> State:
         """Memories after the path of a gap, whose `end` (n, D) is held after `max_gap`.
 

@@ -25,10 +25,7 @@ from skpolyode.panel.rows import (
     sort_rows,
 )
 
-UNSORTED = FaultKind(
-    "times out of order",
-    "pass sort=True to {maker} to sort every series by time",
-)
+UNSORTED = FaultKind("times out of order", "pass sort=True to {maker} to sort every series by time")
 SWAPPED = FaultKind(
     "times out of order, while the values are in order",
     "give pairs as (times, values); if they are, pass sort=True to {maker}",

@@ -28,14 +28,8 @@ from skpolyode.embedders.base import Late
 from skpolyode.embedders.model import ModelEmbedder
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.variance import path_std
-from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import (
-    first_series,
-    keep_rows,
-    series_of_rows,
-    take,
-    whole_series,
-)
+from skpolyode.panel import Panel, series_index
+from skpolyode.panel.select import copies_of, first_series, held_back, series_of_rows
 from skpolyode.saving.codec import saved
 
 
@@ -117,9 +111,8 @@ class PathErrors:
     def learn(cls, embedder: ModelEmbedder, panel: Panel) -> Self | None:
         """Learn from series whose rows all hold an observation; None if these are too few."""
         copies, hidden = hidden_copies(panel)
-        known, offsets = keep_rows(copies, ~hidden), offsets_from(hidden)[copies.offsets]
-        at = known, copies.times[hidden], offsets
-        missed = copies.values[hidden] - (embedder.path_values(*at) if hidden.any() else 0.0)
+        *at, missed = held_back(copies, hidden[:, None])
+        missed = missed - (embedder.path_values(*at) if hidden.any() else 0.0)
         course, asked = Course.of(embedder, *at), PathQuery.of(*at)
         used = np.isfinite(missed) & (asked.before >= 0) & (asked.following >= 0)
         if used.sum() < SETTINGS.fewest:
@@ -140,7 +133,7 @@ class PathErrors:
         plain = cls(np.sqrt(scale + _LEAST), power, 1.0, 1.0, typical_gaps(embedder, panel))
         z = np.clip(missed / (plain.std(course) + _LEAST), -4, 4)
         # The correlations k and c, by least squares, from standardised errors of one gap.
-        pairs, series = [], series_index(offsets)
+        pairs, series = [], series_index(at[2])
         for lag in (1, 2, 3):
             same = used[lag:] & used[:-lag] & (course.gap[lag:] == course.gap[:-lag])
             same &= (series[lag:] == series[:-lag])[:, None]
@@ -199,7 +192,7 @@ def typical_gaps(embedder: ModelEmbedder, panel: Panel) -> np.ndarray:
 def hidden_copies(panel: Panel) -> tuple[Panel, np.ndarray]:
     """Copies of the series, more if they have few rows, and a mask (P,) of hidden rows."""
     shifts = SETTINGS.shifts[: max(SETTINGS.n_rows // panel.n_observations, 1)]
-    copies = take(panel, *(np.tile(x, len(shifts)) for x in whole_series(panel)))
+    copies = copies_of(panel, len(shifts))
     series = series_of_rows(copies)
     place = np.arange(copies.n_observations) - copies.offsets[series]
     shifted = place + np.array(shifts)[series // panel.n_series]

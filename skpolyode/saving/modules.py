@@ -18,9 +18,7 @@ _FEW = 32  # most entries of the arguments, in addition to one per weight
 
 
 def register_module(
-    cls: type[nn.Module],
-    arguments: Callable[[Any], dict[str, Any]] | None = None,
-    **options: Any,
+    cls: type[nn.Module], arguments: Callable[[Any], dict[str, Any]] | None = None, **options: Any
 ) -> type[nn.Module]:
     """Register a class of torch modules, so that files can hold its instances; also a decorator.
 

@@ -45,10 +45,7 @@ _LEFT = 3600.0  # seconds since the last write, after which a partial file is ab
 
 
 def write_file(
-    path: str | os.PathLike[str],
-    content: Any,
-    arrays: dict[str, np.ndarray],
-    version: str,
+    path: str | os.PathLike[str], content: Any, arrays: dict[str, np.ndarray], version: str
 ) -> None:
     """Write a file as `replace_file` does.
 

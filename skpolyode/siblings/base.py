@@ -148,9 +148,7 @@ class SiblingTransformer(NeuralTransformer):
     %(training)s
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "hidden_size": COUNT_OR_AUTO,
-    }
+    _parameter_constraints: ClassVar[dict[str, list]] = {"hidden_size": COUNT_OR_AUTO}
 
     model: ClassVar[type[SiblingModel]]
 

@@ -213,10 +213,7 @@ class ODERNNTransformer(SiblingTransformer):
     model = ODERNN
 
     def __init__(
-        self,
-        *,
-        hidden_layer_sizes: Sequence[int] | int = (100,),
-        **training: Any,
+        self, *, hidden_layer_sizes: Sequence[int] | int = (100,), **training: Any
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         super().__init__(**training)
@@ -403,19 +400,13 @@ class GRUODEBayesTransformer(SiblingTransformer):
     Panel(6 series, 1 channel, 12 observations, 100% of cells observed, times 6.5 to 7)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "head_size": [COUNT],
-    }
+    _parameter_constraints: ClassVar[dict[str, list]] = {"head_size": [COUNT]}
 
     uses_inputs = True
     model = GRUODEBayes
 
     def __init__(
-        self,
-        *,
-        head_size: int = 64,
-        learning_rate_init: float = 0.1,
-        **training: Any,
+        self, *, head_size: int = 64, learning_rate_init: float = 0.1, **training: Any
     ) -> None:
         self.head_size = head_size
         super().__init__(learning_rate_init=learning_rate_init, **training)

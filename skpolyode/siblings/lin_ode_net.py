@@ -262,10 +262,7 @@ class LinODENetTransformer(SiblingTransformer):
     model = LinODENet
 
     def __init__(
-        self,
-        *,
-        hidden_layer_sizes: Sequence[int] | int = (64, 64),
-        **training: Any,
+        self, *, hidden_layer_sizes: Sequence[int] | int = (64, 64), **training: Any
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         super().__init__(**training)

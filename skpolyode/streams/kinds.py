@@ -433,11 +433,6 @@ class ModelStream(SeriesStream):
         return self._embedder.coefficients_of(self._states(series))
 
     def _features(self, series: np.ndarray) -> np.ndarray:
-        if "std" in self._embedder.blocks:
-            raise ValueError(
-                "a stream keeps no path, which embedding='coefficients_std' needs: give transform "
-                "the series, or fit with another embedding."
-            )
         return self._embedder.features_of(self._states(series))
 
     def _states(self, series: np.ndarray) -> State:

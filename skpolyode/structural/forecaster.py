@@ -383,9 +383,7 @@ class StructuralForecaster(SeriesEstimator):
     """
 
     def __init__(
-        self,
-        period: float | Sequence[float] | str | None = "auto",
-        random_state: Any = None,
+        self, period: float | Sequence[float] | str | None = "auto", random_state: Any = None
     ) -> None:
         self.period = period
         self.random_state = random_state

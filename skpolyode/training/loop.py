@@ -641,11 +641,7 @@ class Trainer:
     turn: Turn | None = None
 
     def run(
-        self,
-        module: nn.Module,
-        task: Task,
-        generator: torch.Generator,
-        bar: tqdm | None = None,
+        self, module: nn.Module, task: Task, generator: torch.Generator, bar: tqdm | None = None
     ) -> TrainingReport:
         """Train the module in place; it ends with the best weights seen.
 

@@ -283,7 +283,16 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         check_is_fitted(self)
         Z = checked_embeddings(self, X)
         self._check_invertible()
-        return read_back(self, X, Z, times, self.embedder_.past)
+        times = None if times is None else read_leads(times, self.time_unit_).counts
+        past = self.embedder_.past
+        ages = past.ages_at(times, self.array_shape_)
+        values = past.read_features(Z, self.n_channels_in_, ages)
+        if self.array_shape_ is None:
+            order, names = np.argsort(-ages, kind="stable"), self.channel_names_
+            ids = X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
+            cells = {"array": values[:, order], "times": -ages[order]}
+            return Panel.from_array(**cells, channel_names=names, ids=ids)
+        return values[:, :, 0] if len(self.array_shape_) == 1 else values
 
     def _check_invertible(self) -> None:
         """Raise a ValueError if the features hold no coefficients."""
@@ -664,21 +673,3 @@ def checked_embeddings(transformer: Any, X: Any) -> np.ndarray:
             "pass what transform returned, or an array."
         )
     return Z[:, [found.index(name) for name in wanted]]
-
-
-def read_back(
-    transformer: Any, X: Any, Z: np.ndarray, times: Any, past: MemoryReadout
-) -> np.ndarray | Panel:
-    """Series from features `Z`, which start with the coefficients; see `inverse_transform`.
-
-    The index of the frame `X` becomes their ids, if it is unique.
-    """
-    times = None if times is None else read_leads(times, transformer.time_unit_).counts
-    ages = past.ages_at(times, transformer.array_shape_)
-    values = past.read_features(Z, transformer.n_channels_in_, ages)
-    if transformer.array_shape_ is None:
-        order, names = np.argsort(-ages, kind="stable"), transformer.channel_names_
-        ids = X.index if isinstance(X, pd.DataFrame) and X.index.is_unique else None
-        cells = {"array": values[:, order], "times": -ages[order]}
-        return Panel.from_array(**cells, channel_names=names, ids=ids)
-    return values[:, :, 0] if len(transformer.array_shape_) == 1 else values

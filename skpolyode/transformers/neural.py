@@ -20,12 +20,7 @@ from torch import Tensor
 
 from skpolyode.embedders import ModelEmbedder, Units
 from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
-from skpolyode.embedders.fitting import (
-    hold_out,
-    judging_part,
-    report_hold_out,
-    with_validation,
-)
+from skpolyode.embedders.fitting import hold_out, judging_part, report_hold_out, with_validation
 from skpolyode.errors import check_share, check_switch, plain_repr
 from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.models import Packed, SequenceModel
@@ -45,11 +40,7 @@ from skpolyode.panel.units import CellLimits
 from skpolyode.training.loop import Task, warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import COUNT_OR_AUTO, POSITIVE, SeriesTransformer
-from skpolyode.transformers.input import (
-    check_sizes,
-    fit_series,
-    read_panel,
-)
+from skpolyode.transformers.input import check_sizes, fit_series, read_panel
 from skpolyode.transformers.stages import (
     FEWEST_EPOCHS,
     EstimateError,
@@ -232,14 +223,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
             )
         super().__init_subclass__(**options)
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        groups: Any = None,
-        validation: Any = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, validation: Any = None) -> Self:
         """Train on series.
 
         Parameters
@@ -621,7 +605,11 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
     def _block_features(self, n_axes: int) -> list[list[str]]:
         """Names of the features of each block with this number of axes."""
         shapes = self.embedder_.block_shapes().items()
-        return [[f"{name}{k}" for k in range(s[-1])] for name, s in shapes if len(s) == n_axes]
+        return [self._names_of(name, s[-1]) for name, s in shapes if len(s) == n_axes]
+
+    def _names_of(self, block: str, size: int) -> list[str]:
+        """Names of the features of a block, of one channel or of the series."""
+        return [f"{block}{k}" for k in range(size)]
 
 
 def layer_sizes(hidden: Sequence[Any] | int) -> list[int]:

@@ -27,7 +27,7 @@ from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import choose_window, read_duration, read_memory
 from skpolyode.panel.select import drop_empty, typical_gap
 from skpolyode.training.tasks import PolyODETask
-from skpolyode.transformers.base import COUNT, DURATION, Duration, checked_embeddings, read_back
+from skpolyode.transformers.base import COUNT, DURATION, Duration
 from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import (
     LONG_SERIES,
@@ -62,21 +62,18 @@ _BLOCKS = {
     "full": ("coefficients", "hidden"),
     "coefficients": ("coefficients",),
     "coefficients_state": ("coefficients", "state"),
-    "coefficients_std": ("coefficients", "std"),
     "hidden": ("hidden",),
     "state": ("state",),
 }
 
 
 def _knows_std(transformer: PolyODETransformer) -> bool:
-    if (embedder := getattr(transformer, "embedder_", None)) is None:  # whether `fit` will learn it
-        known = transformer.observations == "noisy" or "std" in _BLOCKS[transformer.embedding]
-    else:
-        known = embedder.scale is not None
-    if not known:
+    embedder = getattr(transformer, "embedder_", None)
+    will_learn = transformer.observations == "noisy"  # in `fit`
+    if not (will_learn if embedder is None else embedder.scale is not None):
         raise AttributeError(
             "the standard deviation of the path has not been learned: call learn_std(X) on the "
-            "fitted transformer, or fit with observations='noisy' or embedding='coefficients_std'."
+            "fitted transformer, or fit with observations='noisy'."
         )
     return True
 
@@ -124,15 +121,12 @@ class PolyODETransformer(NeuralTransformer):
         which see only the signal and the memory.
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
         Widths of the network's hidden layers. Raise them for many channels and much data.
-    embedding : {"full", "coefficients", "hidden", "state", "coefficients_state", \
-            "coefficients_std"}, default="full"
+    embedding : {"full", "coefficients", "hidden", "state", "coefficients_state"}, default="full"
         What `transform` returns. "coefficients": the coefficients. "hidden": the state from which
         the dynamics would continue (the signal and the memory of the context). "full": both.
         "state": the learned state, `hidden_size` numbers that the dynamics carry beside them.
         "coefficients_state": the coefficients, then the learned state. A `PastDecoder` reads the
         past best from both.
-        "coefficients_std": the coefficients, then those of the standard deviation of the path (see
-        `reconstruct_std`).
     observations : {"auto", "exact", "noisy"}, default="auto"
         Whether observations are noisy. "exact" sets the state to them, so that the learned path
         passes through them. "noisy" makes the model a Kalman-like filter: an observation moves the
@@ -307,9 +301,9 @@ class PolyODETransformer(NeuralTransformer):
     def learn_std(self, X: Any) -> Self:
         """Learn the standard deviation of the path of a fitted model, which does not change.
 
-        `fit` already does so with ``observations="noisy"`` or ``embedding="coefficients_std"``. It
-        takes one or two seconds, for a filter about five: a small network learns the size of
-        forecast errors, and of path errors at hidden observations.
+        `fit` already does so with ``observations="noisy"``. It takes one or two seconds, for a
+        filter about five: a small network learns the size of forecast errors, and of path errors at
+        hidden observations.
 
         Parameters
         ----------
@@ -420,52 +414,12 @@ class PolyODETransformer(NeuralTransformer):
         def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
             coefficients = std_coefficients(self.embedder_, panel)
             found = past.of_differences.read_past(coefficients, panel, times, offsets)
-            return np.maximum(found, self._least_std(coefficients)[series_index(offsets)])
+            # Polynomials oscillate below 0 where the deviation is small. For exact sines 1 % of all
+            # values were 0 at errors of 1e-3; with the floor, errors are 0.75 to 0.9 of the std.
+            least = _LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1))
+            return np.maximum(found, self.scaler_.inverse_std(least)[series_index(offsets)])
 
         return self._found(X, times, relative_to, read, past.own_times)
-
-    def _least_std(self, coefficients: np.ndarray) -> np.ndarray:
-        """Floor (B, D) of standard deviations that are read from coefficients (B, D, N)."""
-        # Polynomials oscillate below 0 where the deviation is small. For exact sines 1 % of all
-        # values were 0 at errors of 1e-3; with the floor, errors are 0.75 to 0.9 of the std.
-        return self.scaler_.inverse_std(_LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1)))
-
-    def inverse_transform_std(self, X: Any, times: Any = None) -> np.ndarray | Panel:
-        """Read the standard deviation of `inverse_transform` from embeddings.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_series, n_features)
-            Embeddings as `transform` returns them with ``embedding="coefficients_std"``.
-        times : array-like of shape (Q,) or None, default=None
-            As in `inverse_transform`.
-
-        Returns
-        -------
-        ndarray of shape (n_series, Q) or (n_series, Q, n_channels), or Panel
-            As in `inverse_transform`; standard deviations in the units of the channels.
-
-        Raises
-        ------
-        ValueError
-            If the embedding holds no such coefficients, has another number of features, or a time
-            is outside the window.
-        """
-        check_is_fitted(self)
-        if "std" not in self.embedder_.blocks:
-            raise ValueError(
-                "the embedding does not hold the standard deviation of the path; use "
-                "embedding='coefficients_std'."
-            )
-        Z, past = checked_embeddings(self, X), self.embedder_.past
-        blocks = Z[:, self.n_channels_in_ * past.n_coefficients :]
-        found = read_back(self, X, blocks, times, past.of_differences)
-        size = self.n_channels_in_, past.n_coefficients
-        least = self._least_std(blocks[:, : np.prod(size)].reshape(len(Z), *size))
-        if isinstance(found, Panel):
-            values = np.maximum(found.values, least[series_index(found.offsets)])
-            return found.like(found.times, values, found.offsets)
-        return np.maximum(found, least if found.ndim == 2 else least[:, None])
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         read, unit = encoders_of(panel), typical_gap(panel)
@@ -571,18 +525,10 @@ class PolyODETransformer(NeuralTransformer):
                 "embedding='full' or 'coefficients'."
             )
 
-    def _channel_features(self) -> list[list[str]]:
-        past, recent = self.embedder_.past, self.embedder_.recent
-        names = {
-            "coefficients": [f"c{n}" for n in range(past.n_coefficients)],
-            "hidden": ["signal", *(f"h{n}" for n in range(recent.n_coefficients))],
-            "std": [f"s{n}" for n in range(past.n_coefficients)],
-        }
-        return [names[block] for block in self.embedder_.blocks if block in names]
-
-    def _series_features(self) -> list[str]:
-        n_learned = self.embedder_.model.parts[1] if "state" in self.embedder_.blocks else 0
-        return [*(f"w{n}" for n in range(n_learned)), *self.embedder_.past.features]
+    def _names_of(self, block: str, size: int) -> list[str]:
+        letter = {"coefficients": "c", "hidden": "h", "state": "w"}[block]
+        names = [f"{letter}{k}" for k in range(size)]
+        return ["signal", *names[:-1]] if block == "hidden" else names
 
 
 def context_size(n_coefficients: int, n_channels: int) -> int:

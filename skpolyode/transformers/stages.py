@@ -29,16 +29,14 @@ from skpolyode.embedders.variance import with_variance
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, series_index
 from skpolyode.panel.select import (
     ENOUGH_ROWS,
+    copies_of,
     cut_windows,
     first_series,
-    hide_cells,
-    observed_part,
+    held_back,
     series_of_rows,
-    take,
-    whole_series,
 )
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.threads import one_thread
@@ -96,12 +94,9 @@ class Stage:
     name: ClassVar[str]
     """Name in the report and the progress bar."""
 
-    cost: ClassVar[int] = 1
-    """Typical cost, in epochs of training; for the progress bar."""
-
     def epochs(self, state: FitState) -> int:
-        """Most epochs that it trains for, or its cost."""
-        return self.cost
+        """Most epochs that it trains for, or its typical cost in these; for the progress bar."""
+        return 1
 
     def run(self, state: FitState) -> None:
         """Change the state, and report what was decided."""
@@ -556,12 +551,9 @@ class LearnBeginnings(Stage):
         if panel.n_channels == 1:
             return
         n, n_copies = panel.n_series, min(self.n_copies, self.n_rows // panel.n_observations + 1)
-        copies = take(panel, *(np.tile(x, n_copies) for x in whole_series(panel)))
-        hidden = hide_beginnings(copies, np.random.RandomState(0))
-        asked, (scaler, unit) = hidden.any(axis=1), embedder.units
-        known = observed_part(hide_cells(copies, hidden))
-        at = known, copies.times[asked], offsets_from(asked)[copies.offsets]
-        truth = scaler.read(np.where(hidden, copies.values, np.nan)[asked])
+        copies, (scaler, unit) = copies_of(panel, n_copies), embedder.units
+        *at, truth = held_back(copies, hide_beginnings(copies, np.random.RandomState(0)))
+        truth = scaler.read(truth)
         query, series = PathQuery.of(*at), series_index(at[2]) % n
         none = np.full((2, panel.n_channels), [[1e9], [1.0]])
         shifted, expected = (
@@ -586,7 +578,7 @@ class LearnBeginnings(Stage):
 
 
 class LearnVariance(Stage):
-    """Prepare the variance of path errors, for a filter or if the embedding needs it.
+    """Prepare the variance of path errors of a filter.
 
     It is learned when it is first asked for, or saved: it takes up to a sixth of a fit.
     """
@@ -595,7 +587,7 @@ class LearnVariance(Stage):
 
     def run(self, state: FitState) -> None:
         """Add a variance head to the embedder."""
-        if not (state.embedder.filters or "std" in state.embedder.blocks):
+        if not state.embedder.filters:
             return
         state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
         state.report.add(self.name, "is learned when asked for", len(state.windows.panel))

@@ -107,7 +107,7 @@ def parts(panel: Panel, kept: np.ndarray) -> list:
 def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     panel = Panel.from_series([([0.0, 1.0, 3.0], [[1.0, 0.0], [2.0, np.nan], [0.0, 1.0]])])
     times = np.array([0.0, 0.5, 1.0, 2.5])
-    asked = transformer_of(fitted).embedder_, panel, times, np.array([0, 4]), False
+    asked = transformer_of(fitted).embedder_, panel, times, np.array([0, 4])
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
     np.testing.assert_allclose(on_path(*asked)["distance"], wanted)
 
@@ -221,9 +221,8 @@ def test_hours_beside_months_are_hidden_in_stretches_too():
         assert (sizes == 1).sum() > 10
 
 
-@pytest.mark.parametrize("options", [{"observations": "noisy"}, {"embedding": "coefficients_std"}])
-def test_an_embedder_that_knows_its_errors_is_listened_to(options):
-    model = PolyODEForecaster(small(**options), random_state=0)
+def test_an_embedder_that_knows_its_errors_is_listened_to():
+    model = PolyODEForecaster(small(observations="noisy"), random_state=0)
     with few_variance_steps(15):
         model.pretrain(Panel.from_series(short_oscillators(20)))
     panel = Panel.from_series(short_oscillators(4, seed=5))
@@ -233,8 +232,7 @@ def test_an_embedder_that_knows_its_errors_is_listened_to(options):
     assert np.unique(width.round(9)).size > width.size / 2
     own = model.interpolate_interval(panel)
     known = np.isfinite(panel.values)
-    noisy = (own[1].values - own[0].values)[known] > 0
-    assert noisy.all() if "observations" in options else not noisy.any()
+    assert ((own[1].values - own[0].values)[known] > 0).all()
 
 
 def test_where_other_channels_were_observed_errors_are_those_of_single_values():
@@ -255,7 +253,7 @@ def test_errors_are_counted_in_those_that_were_expected(monkeypatch):
     values = expected * rng.choice([-1, 1], expected.shape)
     panel = Panel.from_series([(np.arange(25.0), x) for x in values])
 
-    def fake(_: object, known: Panel, times: np.ndarray, offsets: np.ndarray, _in: bool) -> dict:
+    def fake(_: object, known: Panel, times: np.ndarray, offsets: np.ndarray) -> dict:
         series = np.repeat(np.arange(known.n_series), np.diff(offsets)) % 60
         own, shape = expected[series, times.astype(int)][:, None], (len(times), 1)
         signs, ones = np.zeros((*shape, N_SIGNS)), np.ones(shape)

@@ -17,7 +17,7 @@ from tests import quick
 CALIBRATED = {"forecast_interval", "forecast_quantiles", "interpolate_interval"}
 OF_SKTIME = {"predict_interval", "predict_quantiles"}
 SAMPLED = {"sample_paths"}
-OF_THE_MODEL = {"interpolate_std", "reconstruct_std", "inverse_transform_std", "derivative_std"}
+OF_THE_MODEL = {"interpolate_std", "reconstruct_std", "derivative_std"}
 TIMES = [0.7, 1.3, 9.5, 12.0]  # between observations, and after the last
 
 

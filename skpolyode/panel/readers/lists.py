@@ -37,8 +37,7 @@ GROUPED = (
 )
 LENGTHS = FaultKind("times and values of different length", "give one time for each row of values")
 SHAPE = FaultKind(
-    "wrong number of dimensions",
-    "give times of shape (L,) and values of shape (L,) or (L, D)",
+    "wrong number of dimensions", "give times of shape (L,) and values of shape (L,) or (L, D)"
 )
 CHANNELS = FaultKind(
     "different numbers of channels",
@@ -51,10 +50,7 @@ COLUMNS = FaultKind(
 
 
 def rows_from_list(
-    items: Iterable[object],
-    faults: Faults,
-    time_unit: str | None,
-    read: Callable[[object], Block],
+    items: Iterable[object], faults: Faults, time_unit: str | None, read: Callable[[object], Block]
 ) -> Rows:
     """Read a list of series one by one; wrong shapes are added to the faults."""
     fitting: dict[int, tuple[TimeBlock, np.ndarray]] = {}

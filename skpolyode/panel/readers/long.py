@@ -36,8 +36,7 @@ from skpolyode.panel.rows import (
 )
 
 NOT_CONSTANT = FaultKind(
-    "static columns that vary",
-    "keep in `static` only columns that are constant in each series",
+    "static columns that vary", "keep in `static` only columns that are constant in each series"
 )
 
 
