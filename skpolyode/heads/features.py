@@ -129,6 +129,9 @@ MANY_SERIES = 200
 N_TREES = 100
 """Number of trees of a forest."""
 
+MOST_SERIES = 2000
+"""Up to this number of series, kinds on a grid of the path compete: their heads are slow."""
+
 N_COEFFICIENTS = 8
 """Coefficients of each channel of the memory without training."""
 
@@ -248,12 +251,18 @@ def _clock(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> A
     return _values_of(resampler, fitted.scaler_)
 
 
+def _has_time_for_grids(panel: Panel) -> bool:
+    return panel.n_series <= MOST_SERIES
+
+
 def _has_clock(panel: Panel) -> bool:
     """Whether series end at different times and the median one spans half of the total time.
 
     Dates without a common origin are no clock. If all series end together, the embedding knows the
     time, as it looks back from the end.
     """
+    if not _has_time_for_grids(panel):
+        return False
     panel = _on_clock(panel)
     start, end = panel.start, panel.end
     return np.ptp(end) > 0 and np.median(end - start) >= (end.max() - start.min()) / 2
@@ -359,8 +368,10 @@ FEATURES = {
     "memory": FeatureKind(_memory, _support_vectors, needs_transformer=False),
     "coefficients": FeatureKind(lambda fitted, *_: FrozenEstimator(fitted), _vectors_and_trees),
     "state": FeatureKind(_state, _support_vectors, needs_state=True),
-    "path": FeatureKind(_path, _ridge, needs_path=True),
+    "path": FeatureKind(_path, _ridge, needs_path=True, suits=_has_time_for_grids),
     "clock": FeatureKind(_clock, _support_vectors, needs_path=True, suits=_has_clock),
-    "spectrum": FeatureKind(_spectrum, _vectors_and_trees, needs_path=True),
+    "spectrum": FeatureKind(
+        _spectrum, _vectors_and_trees, needs_path=True, suits=_has_time_for_grids
+    ),
 }
 """The kinds of features by name."""
