@@ -154,11 +154,11 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     "auto" tries it if series end at different times and the median duration is at least half of
     the time that all series span: series that begin years apart have no common clock.
 
-    A fit takes seconds where no network is trained, and otherwise a third to twice more than that of
-    the transformer. Boosted trees compete from 200 series on; "path", "clock" and "spectrum" leave
-    "auto" beyond 2000, as ridge regression on 10 000 features needs 80 kB of memory a series. The
-    time of support vectors grows with the square of the number of series: beyond about ten thousand
-    pass a `head` that scales.
+    A fit takes seconds where no network is trained, and otherwise a third to twice longer than that
+    of the transformer. Boosted trees compete from 200 series on; "path", "clock" and "spectrum"
+    leave "auto" beyond 2000, as ridge regression on 10 000 features needs 80 kB of memory a series.
+    The time of support vectors grows with the square of the number of series: beyond about ten
+    thousand pass a `head` that scales.
 
     References
     ----------
