@@ -38,6 +38,7 @@ from skpolyode.embedders.paths import rows_until
 from skpolyode.errors import Faults, plain_repr
 from skpolyode.fit_report import FitReport
 from skpolyode.heads.contest import (
+    Blend,
     BlendedClassifier,
     BlendedRegressor,
     Chosen,
@@ -46,7 +47,7 @@ from skpolyode.heads.contest import (
     fitted,
     spread_folds,
 )
-from skpolyode.heads.features import FEATURES, MANY_SERIES, features_of, without_static
+from skpolyode.heads.features import FEATURES, MANY_SERIES, UNTRAINED, features_of, without_static
 from skpolyode.panel import Panel, query_times, series_index
 from skpolyode.panel.cells import unmasked
 from skpolyode.panel.inputs import without_later
@@ -190,8 +191,9 @@ class HeadEstimator(SeriesEstimator):
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
             transformer = PolyODETransformer() if self.transformer is None else self.transformer
-            is_probe = self.transformer is None and self.features == "auto"
-            first = InterpolationTransformer() if is_probe else transformer
+            is_probe, first = self.transformer is None and self.features == "auto", transformer
+            if is_probe or (self.transformer is None and self.features in UNTRAINED):
+                first = InterpolationTransformer()
             kinds = self._fit_transformer(first, given, seed)
             panel = credible_part(given.panel, self.scaler_.limits)
             given = given._replace(panel=panel).at(observed_series(panel))
@@ -214,18 +216,18 @@ class HeadEstimator(SeriesEstimator):
             pool = self._competitors(kinds, given, contest, seed, " of lines" * is_probe)
             chosen = contest.choose(pool, blends=self.head is None)
             if is_probe and chosen.gain > chosen.error:
-                self._report("probe", "kinds without training", chosen, "a network is trained")
+                self._report("probe", "a network is trained", chosen, "kinds without training")
                 asked = self._fit_transformer(transformer, given, seed)
-                kinds = [kind for kind in asked if FEATURES[kind].needs_transformer]
+                kinds = [kind for kind in asked if kind not in UNTRAINED]
                 pool += self._competitors(kinds, given, contest, seed)
                 chosen = contest.choose(pool, blends=self.head is None)
             head, Z = self._take(chosen, pool)
-            if len(self.cv_scores_) > 1:
-                shares = ", ".join(f"{kind} {part:.2f}" for kind, part in self.weights_.items())
-                self._report("features", "all kinds", chosen, shares)
+            shares = ", ".join(f"{kind} {part:.2f}" for kind, part in self.weights_.items())
+            others = "all kinds" if len(self.weights_) > 1 else "the others"
+            self._report("features", shares, chosen, others)
             self.head_ = fitted(head, Z, target, weights)
             is_sure = self.head is not None and hasattr(self.head_, "predict_proba")
-            self._calibrate(chosen, contest, is_sure=is_sure or len(chosen.members) > 1)
+            self._calibrate(chosen, contest, is_sure=is_sure or isinstance(self.head_, Blend))
             self._fit_ages(head, given, rng)
         return self
 
@@ -270,10 +272,11 @@ class HeadEstimator(SeriesEstimator):
         asked = suited if self.features == "auto" else [self.features]
         kinds = [kind for kind in asked if FEATURES[kind].is_of(transformer)]
         if not kinds:
+            has = "learns a state" if FEATURES[self.features].needs_state else "follows a path"
             raise ValueError(
-                f"features={self.features!r} of {name} needs a transformer that follows a path or, "
-                f"for 'state', learns a state, and {type(transformer).__name__} does not: choose "
-                "another one, or features='coefficients'."
+                f"features={self.features!r} of {name} needs a transformer that {has}, and "
+                f"{type(transformer).__name__} does not: choose another one, or "
+                "features='coefficients'."
             )
         if not is_trained:
             parameters = transformer.get_params(deep=False)
@@ -330,7 +333,7 @@ class HeadEstimator(SeriesEstimator):
             named = [(str(k), transformer) for k, transformer in enumerate(transformers)]
             self.feature_transformer_ = FeatureUnion(named)
         head = members[0].head
-        if len(members) > 1:
+        if self.head is None and len(pool) > 1:
             stop = np.cumsum([part.shape[1] for part in parts]).tolist()
             blocks = dict(zip(by_kind, pairwise([0, *stop]), strict=False))
             kind = BlendedClassifier if is_classifier(self) else BlendedRegressor
@@ -339,14 +342,18 @@ class HeadEstimator(SeriesEstimator):
             head = kind(heads, columns, chosen.weights.tolist(), np.ravel(constants).tolist())
         return head, np.column_stack(parts)
 
-    def _report(self, stage: str, what: str, chosen: Chosen, outcome: str) -> None:
-        """Say what features gain on summary statistics, and what follows."""
+    def _report(self, stage: str, outcome: str, chosen: Chosen, what: str) -> None:
+        """Note a decision, and what features gain on summary statistics if several competed."""
         unit = "log loss" if is_classifier(self) else "R²"
         if self.scoring is not None:
             unit = self.scoring if isinstance(self.scoring, str) else "score"
-        text = f"{what} gain {chosen.gain:.3f} ± {chosen.error:.3f} of {unit} on statistics"
-        figures = {"gain": chosen.gain, "standard_error": chosen.error}
-        self.fit_report_.add(stage, f"{text}: {outcome}", **figures)
+        figures = {}
+        if chosen.error > 0:
+            outcome += (
+                f": {what} gain {chosen.gain:.3f} ± {chosen.error:.3f} of {unit} on statistics"
+            )
+            figures = {"gain": chosen.gain, "standard_error": chosen.error}
+        self.fit_report_.add(stage, outcome, **figures)
 
     def _heads(self, kind: str, target: np.ndarray, seed: int) -> list[list[Any]]:
         """Groups of heads, not fitted, of which the best on a kind of features competes."""

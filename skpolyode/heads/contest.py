@@ -335,7 +335,8 @@ class Contest:
         each = [competitor.answers for competitor in blend]
         weights, constants = self.weights_of(each)
         spread = weights * self._spread(np.stack(each))
-        return weights, constants, spread / (spread.sum() or 1.0)
+        shares = spread / spread.sum() if spread.any() else np.full(len(each), 1 / len(each))
+        return weights, constants, shares
 
     def _spread(self, each: np.ndarray) -> np.ndarray:
         """Deviation (M,) of answers (M, R, K): of scores, from their mean over the classes."""

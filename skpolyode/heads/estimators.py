@@ -65,7 +65,8 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     transformer : transformer of this package or None, default=None
         A clone of it is fitted. Set its parameters as ``transformer__<name>``. None: a
         `PolyODETransformer` with its defaults; with `features` "auto" it is trained only if the
-        untrained kinds of features, with the path of straight lines, gain on summary statistics.
+        untrained kinds of features, with the path of straight lines, gain on summary statistics;
+        with "summary" and "memory" never.
         `InterpolationTransformer()` and other fixed ones need no training. To keep one that is
         already trained, perhaps on many more series, pass it inside a
         `sklearn.frozen.FrozenEstimator`.
@@ -117,10 +118,10 @@ class PolyODEClassifier(ClassifierMixin, HeadEstimator):
     feature_transformer_ : transformer
         Turns series into the features that the head reads, static covariates included.
     head_ : classifier
-        The fitted head, or the blend of several, whose `heads_` are fitted.
+        The fitted head, or a blend, whose `heads_` are fitted.
     temperature_ : float
-        Scores, or logarithms of probabilities, are divided by it before they become probabilities;
-        1 for a blend, and for a head of yours with `predict_proba`.
+        Scores are divided by it before they become probabilities; 1 for a blend, and for a head of
+        yours with `predict_proba`.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int
@@ -444,7 +445,7 @@ class PolyODERegressor(RegressorMixin, HeadEstimator):
     feature_transformer_ : transformer
         Turns series into the features that the head reads, static covariates included.
     head_ : regressor
-        The fitted head, or the blend of several, whose `heads_` are fitted.
+        The fitted head, or a blend, whose `heads_` are fitted.
     n_features_in_ : int
         Number of channels, or of time points if fitted on a 2-D array.
     n_channels_in_ : int

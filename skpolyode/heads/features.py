@@ -154,7 +154,6 @@ class FeatureKind(NamedTuple):
     heads: Callable[[bool, int, int], list[list[Any]]]
     needs_path: bool = False
     needs_state: bool = False
-    needs_transformer: bool = True
     suits: Callable[[Panel], bool] = lambda _: True
 
     def is_of(self, transformer: SeriesTransformer) -> bool:
@@ -364,8 +363,8 @@ def _vectors_and_trees(classifies: bool, n_series: int, seed: int) -> list[list[
 
 
 FEATURES = {
-    SIMPLE: FeatureKind(_summary, _simple, needs_transformer=False),
-    "memory": FeatureKind(_memory, _support_vectors, needs_transformer=False),
+    SIMPLE: FeatureKind(_summary, _simple),
+    "memory": FeatureKind(_memory, _support_vectors),
     "coefficients": FeatureKind(lambda fitted, *_: FrozenEstimator(fitted), _vectors_and_trees),
     "state": FeatureKind(_state, _support_vectors, needs_state=True),
     "path": FeatureKind(_path, _ridge, needs_path=True, suits=_has_time_for_grids),
@@ -375,3 +374,6 @@ FEATURES = {
     ),
 }
 """The kinds of features by name."""
+
+UNTRAINED = (SIMPLE, "memory")
+"""Kinds that do not read the transformer."""

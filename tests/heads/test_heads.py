@@ -173,8 +173,33 @@ def test_a_network_is_trained_where_untrained_features_gain(cls, helps, monkeypa
     stages = [decision.stage for decision in model.fit_report_.decisions]
     assert stages == (["probe", "features"] if helps else ["features"])
     unit = "log loss" if cls is PolyODEClassifier else "R²"
-    assert f"of {unit} on statistics: " in model.fit_report_["features"].outcome
+    outcome = model.fit_report_["features"].outcome
+    assert outcome.endswith(f"of {unit} on statistics")
+    assert outcome.startswith("summary 1.00: the others gain") == (not helps)
     assert model.predict(X).shape == (60,)
+
+
+@pytest.mark.parametrize("kind", ["summary", "memory"])
+def test_no_network_is_trained_for_kinds_that_do_not_read_it(kind):
+    X, y = swings(30)
+    model = PolyODEClassifier(features=kind, random_state=0).fit(X, y)
+    assert isinstance(model.transformer_, InterpolationTransformer)
+    assert model.fit_report_["features"].outcome == f"{kind} 1.00"
+
+
+@pytest.mark.parametrize("cls", [PolyODEClassifier, PolyODERegressor])
+def test_features_that_say_nothing(cls):
+    """Shares still add up to 1, and answers are the shares of the classes, or the mean."""
+    rng = np.random.default_rng(3)
+    X = [(np.arange(6.0), rng.normal(size=(6, 1))) for _ in range(60)]
+    y = np.arange(60) % 3 == 0 if cls is PolyODEClassifier else rng.normal(size=60)
+    model = cls(EMBEDDER, features="spectrum", cv=3, random_state=0).fit(X, y)
+    assert sum(model.weights_.values()) == pytest.approx(1)
+    new = [(np.arange(6.0), rng.normal(size=(6, 1))) for _ in range(40)]
+    if cls is PolyODEClassifier:
+        assert np.abs(model.predict_proba(new)[:, 1] - 1 / 3).max() < 0.2
+    else:
+        assert np.abs(model.predict(new) - y.mean()).max() < 0.5
 
 
 def test_the_learned_state_and_the_spectrum():
@@ -184,7 +209,7 @@ def test_the_learned_state_and_the_spectrum():
     alone = clone(model.transformer_).set_params(embedding="state").fit(X)
     np.testing.assert_array_equal(model.feature_transformer_.transform(X), alone.transform(X))
     assert model.transformer_.transform(X).shape != alone.transform(X).shape
-    with pytest.raises(ValueError, match="'state', learns a state, and InterpolationTransf"):
+    with pytest.raises(ValueError, match="transformer that learns a state, and InterpolationT"):
         PolyODEClassifier(EMBEDDER, features="state").fit(X, y)
     # Series that are shifted by whole periods of the grid have the same amplitudes.
     times = np.arange(33.0)
@@ -495,7 +520,9 @@ def test_datetimes(kind):
 
 def test_bad_parameters():
     X, y = swings(8)
-    with pytest.raises(ValueError, match="of PolyODEClassifier needs a transformer that follows a"):
+    with pytest.raises(
+        ValueError, match="of PolyODEClassifier needs a transformer that follows a path, and Leg"
+    ):
         PolyODEClassifier(LegendreFitTransformer(), features="path").fit(X, y)
     with pytest.raises(TypeError, match="transformer of PolyODEClassifier must be a transformer"):
         PolyODEClassifier(PanelImputer(EMBEDDER)).fit(X, y)

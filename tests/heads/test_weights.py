@@ -124,9 +124,10 @@ def test_steps_before_the_head_have_the_weights():
     wanted = StandardScaler().fit(Z[twice])
     np.testing.assert_allclose(model.head_[0].mean_, wanted.mean_)
     default = regressor().fit(SERIES, LEVEL, sample_weight=weights)
-    assert default.head_.scaler_.mean_[0] == pytest.approx(LEVEL[twice].mean())
+    support_vectors = default.head_.heads_[0]
+    assert support_vectors.scaler_.mean_[0] == pytest.approx(LEVEL[twice].mean())
     assert default.target_mean_ == pytest.approx(LEVEL[twice].mean())
-    assert default.head_.scaler_.scale_[0] == pytest.approx(LEVEL[twice].std())
+    assert support_vectors.scaler_.scale_[0] == pytest.approx(LEVEL[twice].std())
 
 
 @pytest.mark.parametrize("head", [None, LogisticRegression()])
