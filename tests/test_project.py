@@ -70,9 +70,9 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
 # a commit that raises one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_746,
-    "code lines of the core": 11_769,
-    "tuned constants": 270,
+    "code lines of the package": 20_764,
+    "code lines of the core": 11_772,
+    "tuned constants": 271,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,

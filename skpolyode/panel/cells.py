@@ -334,11 +334,14 @@ def read_times(times: object) -> TimeBlock:
             try:
                 return read_times(index(array.ravel()))
             except ValueError as error:
-                if len({getattr(cell, "tzinfo", None) for cell in known}) < 2:
+                zones = {getattr(cell, "tzinfo", None) for cell in known}
+                if len(zones) < 2:
                     raise
+                remedy = "several; convert them with pandas.to_datetime(..., utc=True)"
+                if None in zones:
+                    remedy = "some without a time zone; give these theirs with tz_localize first"
                 raise TypeError(
-                    "times must be datetimes of one UTC offset, got several; convert them with "
-                    "pandas.to_datetime(..., utc=True)"
+                    f"times must be datetimes of one UTC offset, got {remedy}"
                 ) from error
     numbers, bad = to_float(array)
     if bad:

@@ -330,6 +330,10 @@ def test_datetimes_of_several_offsets_are_told():
         Panel.from_long(table, id="id", time="day")
     with pytest.raises(TypeError, match=r"series 0: times must be .* one UTC offset"):
         Panel.from_series([(days[::-1], [1.0, 2.0])])
+    # Read as UTC, the one without a zone would be another moment, without a word.
+    for without in (days[0].replace(tzinfo=None), pd.Timestamp("2024-01-01")):
+        with pytest.raises(TypeError, match=r"some without a time zone; .* tz_localize first"):
+            Panel.from_series([([without, days[1]], [1.0, 2.0])])
     table["day"] = pd.to_datetime(table["day"], utc=True)
     assert Panel.from_long(table, id="id", time="day").lengths.tolist() == [2]
 
