@@ -13,8 +13,8 @@ fold. Scores are areas under the ROC curve of two classes, the accuracy of sever
 of two classes average precision is shown as well. "Simple" are statistics with boosted trees, the
 memory of HiPPO with support vectors or trees, and MiniRocket on straight lines, each with its
 defaults. "Default less best simple" is the mean and its standard error over the folds, where the
-best simple row has the best mean of all folds. A set is lost where this is below both -0.005 and
-minus one standard error.
+best simple row has the best mean of these folds. A set is lost where this is below both -0.005 and
+minus one standard error. A number in brackets: folds of the network, where it has fewer.
 """
 
 from __future__ import annotations
@@ -107,17 +107,22 @@ def scores_of(model: object, fold: Fold) -> dict[str, float]:
     }
 
 
+Cells = dict[str, dict[int, dict]]  # of a set: by row and fold
+
+
+def read_cells(out: Path, name: str) -> Cells:
+    found: Cells = {row: {} for row in ROWS}
+    for row in ROWS:
+        stem = row.strip("`").partition("(")[0]
+        for file in sorted(out.glob(f"{name}-{stem}-?.json")):
+            found[row][int(file.stem[-1])] = json.loads(file.read_text())
+    return found
+
+
 def report(out: Path, names: list[str]) -> None:
     """A table of all sets that are there, losses first."""
-    table = []
-    for name in names:
-        found: dict[str, list[dict]] = {}
-        for row in ROWS:
-            stem = row.strip("`").partition("(")[0]
-            files = sorted(out.glob(f"{name}-{stem}-*.json"))
-            found[row] = [json.loads(file.read_text()) for file in files]
-        if found[DEFAULT]:
-            table.append(summarise(name, found))
+    cells = {name: read_cells(out, name) for name in names}
+    table = [summarise(name, found) for name, found in cells.items() if found[DEFAULT]]
     table.sort(key=lambda row: row[0])
     titles = ["set, folds", *ROWS, "default less best simple", "CPU s: default, network"]
     print("", *heading(titles), *(shown for _, shown in table), sep="\n")
@@ -126,30 +131,37 @@ def report(out: Path, names: list[str]) -> None:
     print(f"\nOf {len(table)} sets {better} are better than the best simple row, {lost} are lost.")
 
 
-def summarise(name: str, found: dict[str, list[dict]]) -> tuple[tuple[float, float], str]:
-    """The gap to the best simple row and what is level, and a line of the table."""
-    score = {row: np.array([cell["score"] for cell in cells]) for row, cells in found.items()}
-    best = max((row for row in SIMPLE if len(score[row])), key=lambda row: score[row].mean())
-    gaps = score[DEFAULT] - score[best][: len(score[DEFAULT])]
-    error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0.0
+def summarise(name: str, found: Cells) -> tuple[tuple[float, float], str]:
+    """The gap to the best simple row and what is level, and a line of the table.
+
+    All rows are means of the folds of the default; the network may have fewer.
+    """
+    folds_of = {row: sorted(set(found[row]) & set(found[DEFAULT])) for row in ROWS}
+    score = {row: np.array([found[row][k]["score"] for k in folds_of[row]]) for row in ROWS}
+    n_folds = len(score[DEFAULT])
+    best = max(
+        (row for row in SIMPLE if len(score[row]) == n_folds), key=lambda row: score[row].mean()
+    )
+    gaps = score[DEFAULT] - score[best]
+    error = gaps.std(ddof=1) / np.sqrt(n_folds) if n_folds > 1 else 0.0
     means = {row: values.mean() for row, values in score.items() if len(values)}
-    cells = []
+    most = max(means[row] for row in means if len(score[row]) == n_folds)
+    cells, seconds = [], []
     for row in ROWS:
-        if row not in means:
-            cells.append("")
-            continue
-        cell = f"{means[row]:.3f}"
-        if "precision" in found[row][0]:
-            cell += f" / {np.mean([each['precision'] for each in found[row]]):.3f}"
-        cells.append(f"**{cell}**" if means[row] == max(means.values()) else cell)
-    seconds = [
-        f"{np.mean([each['CPU s'] for each in found[row]]):.0f}" if found[row] else ""
-        for row in (DEFAULT, NETWORK)
-    ]
+        each = [found[row][k] for k in folds_of[row]]
+        cell = f"{means[row]:.3f}" if each else ""
+        if each and "precision" in each[0]:
+            cell += f" / {np.mean([fold['precision'] for fold in each]):.3f}"
+        if 0 < len(each) < n_folds:
+            cell += f" ({len(each)})"
+        is_best = len(each) == n_folds and means[row] == most
+        cells.append(f"**{cell}**" if is_best else cell)
+        if row not in SIMPLE:
+            seconds.append(f"{np.mean([fold['CPU s'] for fold in each]):.0f}" if each else "")
     limit = max(GAP, error)
     verdict = "better" if gaps.mean() > limit else "LOST" if gaps.mean() < -limit else "level"
     shown = f"{gaps.mean():+.3f} ± {error:.3f}, {verdict}"
-    entries = [f"{name}, {len(gaps)}", *cells, shown, ", ".join(seconds)]
+    entries = [f"{name}, {n_folds}", *cells, shown, ", ".join(seconds)]
     return (float(gaps.mean()), float(limit)), line(entries)
 
 

@@ -9,16 +9,17 @@ import pandas as pd
 import pytest
 
 from benchmarks import label_sets
-from benchmarks.labels import BOOSTING, DEFAULT, HIPPO, LINES, ROWS, summarise
+from benchmarks.labels import BOOSTING, DEFAULT, HIPPO, LINES, NETWORK, ROWS, summarise
 
 WITHOUT_FILES = ["JapaneseVowels, half", "ArrowHead, half", "Synthetic", "period"]
 
 
 def cells(default, best):
     """Scores of five folds: of the default, the best simple row, and a worse one."""
-    found = {row: [] for row in ROWS}
+    found = {row: {} for row in ROWS}
     for row, scores in ((DEFAULT, default), (BOOSTING, best), (HIPPO, [0.5] * 5)):
-        found[row] = [{"score": x, "precision": 0.2, "CPU s": 7.0} for x in scores]
+        found[row] = {k: {"score": x, "precision": 0.2, "CPU s": 7.0} for k, x in enumerate(scores)}
+    found[NETWORK] = {1: {"score": 0.4, "precision": 0.1, "CPU s": 3.0}}
     return found
 
 
@@ -35,7 +36,8 @@ def test_the_default_is_judged_by_paired_differences(gaps, verdict):
     best = np.array([0.7, 0.8, 0.75, 0.72, 0.78])
     (gap, limit), line = summarise("set", cells(best + gaps, best))
     assert line.startswith("| set, 5 | ")
-    assert f"| {verdict} | 7,  |" in line
+    assert f"| {verdict} | 7, 3 |" in line
+    assert "| 0.400 / 0.100 (1) |" in line
     assert gap == pytest.approx(np.mean(gaps))
     assert limit >= 0.005
     assert "| 0.750 / 0.200 | 0.500 / 0.200 |  | " in line or "**0.750 / 0.200**" in line
