@@ -167,7 +167,8 @@ def targets(ids):
 def test_targets_whose_index_has_the_ids_in_another_order_are_refused(panel):
     ids = [f"p{k}" for k in range(panel.n_series)][::-1]
     named = Panel(panel.times, panel.values, panel.offsets, ids=ids)
-    model = PolyODEClassifier(HiPPOTransformer(n_coefficients=4), features="coefficients")
+    embedder = HiPPOTransformer(n_coefficients=4)
+    model = PolyODEClassifier(embedder, features="coefficients", random_state=0)
     y = targets(sorted(ids))
     with pytest.raises(ValueError, match=r"index of y .*'p0' is at position 0, where X has 'p11'"):
         model.fit(named, y)
