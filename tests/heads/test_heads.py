@@ -57,6 +57,7 @@ def test_series_of_one_group_are_held_out_together(monkeypatch):
     X, y = swings(24)
     persons = np.arange(24) // 4
     dealt, validating = [], []
+    monkeypatch.setattr(base, "_MOST_DEALS", 5)
     deal, hold_out = base.spread_folds, neural.hold_out
 
     def spied_deal(*arguments, **options):
@@ -380,6 +381,7 @@ def test_scorings_may_read_probabilities(scoring, monkeypatch):
 
 
 def test_few_series_are_dealt_out_several_times(monkeypatch):
+    monkeypatch.setattr(base, "_MOST_DEALS", 5)
     X, y = swings(60)
     deals = []
     monkeypatch.setattr(
