@@ -11,7 +11,7 @@ import pytest
 
 from skpolyode.embedders import variance
 from skpolyode.ensemble import mixed
-from skpolyode.heads import features
+from skpolyode.heads import base, features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import forecaster
 from skpolyode.training import loop
@@ -75,7 +75,10 @@ def plain_paths() -> Iterator[None]:
 @contextmanager
 def small_fits() -> Iterator[None]:
     """Within, fits do half of what they do outside of tests."""
-    with no_step_checks(), plain_paths(), one_population_curve(), few_structural_models():
+    smaller = no_step_checks(), plain_paths(), one_population_curve(), few_structural_models()
+    with ExitStack() as stack:
+        for each in (*smaller, replaced(base, "_MOST_DEALS", 2)):
+            stack.enter_context(each)
         yield
 
 
@@ -85,6 +88,7 @@ def whole_fits() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(all_population_curves())
         stack.enter_context(all_structural_models())
+        stack.enter_context(replaced(base, "_MOST_DEALS", 5))
         for stage, run in {stages.CheckStepSize: CHECK_STEPS, **OF_PATHS}.items():
             stack.enter_context(replaced(stage, "run", run))
         yield
