@@ -54,11 +54,7 @@ from skpolyode.panel.inputs import without_later
 from skpolyode.panel.select import drop_empty, observed_part, observed_series, series_chunks, take
 from skpolyode.panel.selection import refuse_reordered
 from skpolyode.panel.units import credible_part
-from skpolyode.transformers import (
-    InterpolationTransformer,
-    PolyODETransformer,
-    StaticFeatures,
-)
+from skpolyode.transformers import InterpolationTransformer, PolyODETransformer, StaticFeatures
 from skpolyode.transformers.base import SeriesEstimator, SeriesTransformer, check_names
 from skpolyode.transformers.input import (
     align_to_frozen,
@@ -191,9 +187,9 @@ class HeadEstimator(SeriesEstimator):
             rng = local_random_state(self.random_state)
             seed = int(rng.randint(2**31 - 1))
             transformer = PolyODETransformer() if self.transformer is None else self.transformer
-            is_probe, first = self.transformer is None and self.features == "auto", transformer
-            if is_probe or (self.transformer is None and self.features in UNTRAINED):
-                first = InterpolationTransformer()
+            is_probe = self.transformer is None and self.features == "auto"
+            is_needed = self.transformer is not None or self.features not in ("auto", *UNTRAINED)
+            first = transformer if is_needed else InterpolationTransformer()
             kinds = self._fit_transformer(first, given, seed)
             panel = credible_part(given.panel, self.scaler_.limits)
             given = given._replace(panel=panel).at(observed_series(panel))
@@ -339,7 +335,7 @@ class HeadEstimator(SeriesEstimator):
             kind = BlendedClassifier if is_classifier(self) else BlendedRegressor
             heads = [each.head for each in members]
             columns, constants = [blocks[each.kind] for each in members], chosen.constants
-            head = kind(heads, columns, chosen.weights.tolist(), np.ravel(constants).tolist())
+            head = kind(heads, columns, chosen.weights.tolist(), constants.tolist())
         return head, np.column_stack(parts)
 
     def _report(self, stage: str, outcome: str, chosen: Chosen, what: str) -> None:
@@ -388,7 +384,7 @@ class HeadEstimator(SeriesEstimator):
         spread = {"keep_single": is_classifier(self), "groups": groups[series]}
         deals = [spread_folds(target, self.cv, rng, **spread)]
         contest = Contest(target, deals, each, is_classifier(self))
-        only = Chosen([Competitor("", [], [Z], head)], np.ones(1), 0.0, np.ones(1))
+        only = Chosen([Competitor("", [], [Z], head)], np.ones(1), np.zeros(1), np.ones(1))
         ages._calibrate(only, contest, is_sure=False)
         self._ages = ages
 

@@ -238,7 +238,7 @@ class Chosen(NamedTuple):
 
     members: list[Competitor]
     weights: np.ndarray  # (M,)
-    constants: np.ndarray | float  # (K,) of classes
+    constants: np.ndarray  # (K,) of the answers
     shares: np.ndarray  # (M,) of the blend
     gain: float = 0.0
     error: float = 0.0
@@ -316,7 +316,7 @@ class Contest:
             weights = np.ones(1)
             if pool[0].answers is not None:
                 weights, _ = self.weights_of([pool[0].answers])
-            return Chosen(pool[:1], weights, 0.0, np.ones(1))
+            return Chosen(pool[:1], weights, np.zeros(1), np.ones(1))
         simple = [each for each in pool if each.kind == SIMPLE] or pool[:1]
         sides = [simple, pool]
         if not blends:
@@ -330,7 +330,7 @@ class Contest:
         members = [taken[k] for k in kept]
         return Chosen(members, *self._shares(members), gain, float(error))
 
-    def _shares(self, blend: list[Competitor]) -> tuple[np.ndarray, Any, np.ndarray]:
+    def _shares(self, blend: list[Competitor]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Weights (M,) and constants of a blend, and shares (M,) of the spread of its answers."""
         each = [competitor.answers for competitor in blend]
         weights, constants = self.weights_of(each)
@@ -345,7 +345,7 @@ class Contest:
 
     def weights_of(
         self, blend: list[np.ndarray], rows: Any = slice(None)
-    ) -> tuple[np.ndarray, np.ndarray | float]:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Weights (M,) of 0 or more, and a constant of each class, best on some of the rows.
 
         The constants are 0 of one head alone, whose most probable class stays so.
@@ -354,7 +354,7 @@ class Contest:
         weights, n_heads = weights / weights.sum(), len(blend)
         if self.classes is None:
             root = np.sqrt(weights)
-            return nnls(root[:, None] * each[..., 0].T, root * truth[:, 0])[0], 0.0
+            return nnls(root[:, None] * each[..., 0].T, root * truth[:, 0])[0], np.zeros(1)
 
         def loss(factors: np.ndarray) -> tuple[float, np.ndarray]:
             scores = np.tensordot(factors[:n_heads], each, 1) + factors[n_heads:]

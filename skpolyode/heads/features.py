@@ -214,12 +214,17 @@ def _support_vectors(classifies: bool, n_series: int, seed: int) -> list[list[An
     return [[ScaledTarget(SVR(C=C)) for C in strengths]]
 
 
+def _from_start(fitted: SeriesTransformer, panel: Panel) -> Resampler:
+    """The path from the first observation of each series on, about one point per typical gap."""
+    n_points = _n_points(float((panel.end - panel.start).max()), panel, _PATH_POINTS)
+    return Resampler(FrozenEstimator(fitted), n_points=n_points)
+
+
 def _path(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -> Any:
     """The path on a regular grid with about one point per typical gap, then MiniRocket."""
     from sklearn.pipeline import make_pipeline
 
-    n_points = _n_points(float((panel.end - panel.start).max()), panel, _PATH_POINTS)
-    resampler = Resampler(FrozenEstimator(fitted), n_points=n_points)
+    resampler = _from_start(fitted, panel)
     if has_minirocket():
         return make_pipeline(resampler, MiniRocket(random_state=seed))
     warnings.warn(
@@ -316,8 +321,7 @@ def _spectrum(fitted: SeriesTransformer, panel: Panel, seed: int, fills: bool) -
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    n_points = _n_points(float((panel.end - panel.start).max()), panel, _PATH_POINTS)
-    resampler = Resampler(FrozenEstimator(fitted), n_points=n_points)
+    resampler = _from_start(fitted, panel)
     options = {"scale": fitted.scaler_.scale}
     return make_pipeline(resampler, FunctionTransformer(_amplitudes, kw_args=options))
 
