@@ -27,6 +27,9 @@ SIMPLE = "summary"
 _LEAST_SHARE = 0.05
 """Heads with a smaller share of a blend leave it."""
 
+_LEAST_CHANCE = 1e-3
+"""Smallest probability that counts in a blend: forests give 0 to classes that no leaf holds."""
+
 
 def fit_parameters(head: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
     """Keyword arguments that pass weights (B,) to `fit` of a head.
@@ -124,7 +127,7 @@ def class_scores(head: Any, Z: np.ndarray) -> np.ndarray:
     Those of a head that only predicts are 1 for the predicted class.
     """
     if hasattr(head, "predict_proba"):
-        return np.log(np.clip(head.predict_proba(Z), np.finfo(np.float64).tiny, None))
+        return np.log(np.clip(head.predict_proba(Z), _LEAST_CHANCE, None))
     if not hasattr(head, "classes_"):
         raise TypeError(f"the head {type(head).__name__} is no classifier: choose one.")
     if not hasattr(head, "decision_function"):
