@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.calibration import calibration_curve
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.metrics import log_loss, r2_score
 
@@ -110,11 +111,26 @@ def test_heads_without_probabilities_have_scores_of_all_classes():
         class_scores(Ridge().fit(Z, Z[:, 0]), Z)
 
 
+def test_a_class_that_no_tree_has_is_improbable_not_impossible():
+    """One row that a forest gave the probability 0 must not cost it its weight in a blend."""
+    rng = np.random.default_rng(7)
+    Z = rng.normal(size=(600, 5))
+    label = (Z[:, 0] + rng.normal(size=600) > 1.5).astype(int)
+    contest = Contest(label, [dealt(600)], None, True)
+    forest = ExtraTreesClassifier(100, random_state=0)
+    answers = contest.answers(forest, Z)
+    impossible = forest.fit(Z[:500], label[:500]).predict_proba(Z[500:])[:, 1] == 0
+    assert (impossible & (label[500:] == 1)).any()
+    share = label.mean()
+    constant = -log_loss(label, np.tile([1 - share, share], (600, 1)))
+    assert contest.scores(contest.blended([answers])).mean() > constant + 0.1
+
+
 def test_each_head_of_a_blend_reads_its_block_and_what_is_common():
     rng = np.random.default_rng(5)
     Z = rng.normal(size=(80, 6))  # blocks of 2 and 3 columns, and one for both
     label = (Z[:, 0] + Z[:, 5] > 0).astype(int)
-    heads = [LogisticRegression(), LogisticRegression(C=0.1)]
+    heads = [LogisticRegression(C=0.1), LogisticRegression(C=0.01)]
     blend = BlendedClassifier(heads, [(0, 2), (2, 5)], [0.5, 2.0], [0.0, 1.0]).fit(Z, label)
     blocks = [Z[:, [0, 1, 5]], Z[:, [2, 3, 4, 5]]]
     alone = [head.fit(block, label) for head, block in zip(heads, blocks, strict=True)]
