@@ -117,10 +117,12 @@ class PolyODETransformer(NeuralTransformer):
         `step_halving_error_` is not small against the forecasting error.
     hidden_size : int, default=32
         Length of the learned hidden state, which a gated cell updates at observations. It carries
-        what the context does not hold. Raise it for much data; 0 gives the dynamics of the paper,
-        which see only the signal and the memory.
+        what the context does not hold. Raise it, with the layers, where `fit` sees hundreds of
+        series of several channels, and keep that if `score` of held-out series improves: 128 of
+        both errs 0.6 to 0.9 times on Lorenz96, but 1.0 to 1.2 times on other large sets. 0 gives
+        the dynamics of the paper, which see only the signal and the memory.
     hidden_layer_sizes : tuple of int or int, default=(64, 64)
-        Widths of the network's hidden layers. Raise them for many channels and much data.
+        Widths of the network's hidden layers.
     embedding : {"full", "coefficients", "hidden", "state", "coefficients_state"}, default="full"
         What `transform` returns. "coefficients": the coefficients. "hidden": the state from which
         the dynamics would continue (the signal and the memory of the context). "full": both.
