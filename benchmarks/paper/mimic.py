@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.paper.cells import FULL, QUICK, Setting
-from benchmarks.paper.mimic_cells import MIMIC, MimicCell
+from benchmarks.paper.mimic_cells import CLASSIFIER, MIMIC, MimicCell
 from benchmarks.paper.rows import all_rows
 from benchmarks.paper.runner import make_table, parser
 from benchmarks.paper.tables import Column, setting_table, summarise
@@ -47,6 +47,7 @@ def main(
 ) -> None:
     """Compute the table of a data set, which is read from the user's own copy."""
     rows = [name for name, row in all_rows().items() if not row.sees_truth]
+    rows.insert(1, CLASSIFIER)
     options = parser(description, n_jobs=1, rows=rows)
     options.add_argument("--path", type=Path, required=True, help=path)
     options.add_argument("--seeds", type=int, help="splits")
