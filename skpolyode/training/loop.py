@@ -377,7 +377,8 @@ class Cycle:
     """One cycle over the epochs of a training, which ends early once errors do not fall any more.
 
     The rate must fall before the end, since errors are needlessly large at high rates. So the rest
-    of the cycle is passed in few epochs.
+    of the cycle is passed in few epochs. If errors fall again meanwhile, it goes on at the usual
+    pace: the rate was too high, and there is more to learn.
 
     Parameters
     ----------
@@ -392,7 +393,7 @@ class Cycle:
         goes through all epochs; later the falling rate itself slows the fall of errors.
     plateau : float, default=0.9
         It ends early if the least error of the last epochs is more than so many times the least
-        one before them.
+        one before them. Errors fall again if one is less than so many times the least before.
     recent : int, default=4
         The last epochs, in number.
     rest : float, default=0.125
@@ -430,38 +431,43 @@ class Cycle:
     rest: float = 0.125
     every: int = 2
     errors: list[float] = field(default_factory=list)
-    shortened: tuple[int, int] | None = None  # epochs: where it goes on faster, and where it ends
+    # Epoch of the last change of pace, its place in the whole cycle, and the epoch where it ends.
+    pace: tuple[int, float, int] | None = None
+    least: float = 0.0  # error before it was shortened; 0 otherwise
 
     def watch(self, epoch: int, error: float) -> None:
         """Take note of the error of an epoch, and decide whether to end early."""
         self.errors.append(error)
         before, last = self.errors[: -self.recent], self.errors[-self.recent :]
         is_early = self.since <= epoch / self.n_epochs <= self.until
-        if not self.watches or self.shortened or not is_early:
+        if error < self.plateau * self.least:
+            place, self.least = self.place(epoch), 0.0
+            self.pace = epoch, place, epoch + math.ceil(self.n_epochs - place)
+        if not self.watches or self.pace or not is_early:
             return
         # Where nothing was learned yet, the rate is too high, and it is falling.
         if not before or min(before) == before[0]:
             return
         end = max(epoch + round(self.rest * self.n_epochs), self.earliest)
         if min(last) > self.plateau * min(before) and end < self.n_epochs:
-            self.shortened = epoch, end
+            self.pace, self.least = (epoch, epoch, end), min(self.errors)
 
     def place(self, epoch: float) -> float:
         """Where in the whole cycle an epoch is."""
-        if self.shortened is None or epoch < self.shortened[0]:
+        if self.pace is None or epoch < self.pace[0]:
             return epoch
-        start, end = self.shortened
-        return start + (epoch - start) * (self.n_epochs - start) / (end - start)
+        start, place, end = self.pace
+        return place + (epoch - start) * (self.n_epochs - place) / (end - start)
 
     def is_due(self, epoch: int, last: int) -> bool:
         """Whether an epoch begins with a validation; `last` is the epoch of the one before."""
         place = self.place(epoch)
-        is_late = max(self.n_epochs / 2, self.earliest) < place < self.n_epochs
+        is_late = place > max(self.n_epochs / 2, self.earliest) and not self.is_over(epoch)
         return not is_late or place - self.place(last) >= self.every
 
     def is_over(self, epoch: int) -> bool:
         """Whether no epoch is left."""
-        return self.place(epoch) >= self.n_epochs
+        return epoch >= (self.n_epochs if self.pace is None else self.pace[2])
 
     def share(self, epoch: int, step: int, n_steps: int) -> float:
         """Share of the peak learning rate at a step of an epoch."""
@@ -794,7 +800,7 @@ class _Run:
         if not len(self.task.items):
             return "nothing to train on"
         if self.cycle.is_over(epoch):
-            return ALL_EPOCHS if self.cycle.shortened is None else SETTLED
+            return ALL_EPOCHS if self.cycle.pace is None else SETTLED
         patience = self.trainer.patience
         # Where no weights beat the untrained ones yet, the rate is too high, and it is falling.
         has_learned = self.best_epoch > 0

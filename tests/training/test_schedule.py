@@ -37,28 +37,28 @@ def cycle_of(errors, **settings):
 
 def test_a_cycle_is_whole_while_errors_fall():
     cycle = cycle_of(FALLING)
-    assert cycle.shortened is None
+    assert cycle.pace is None
     shares = [cycle.share(epoch, step, 3) for epoch in range(24) for step in range(3)]
     assert shares == [one_cycle(step, 72) for step in range(72)]
     assert [cycle.is_over(epoch) for epoch in (23, 24)] == [False, True]
 
 
 @pytest.mark.parametrize(
-    ("errors", "settings", "shortened"),
+    ("errors", "settings", "pace"),
     [
-        (FALLING[:8] + FALLING[7:8] * 4, {}, (11, 14)),  # four epochs that are no better
-        (FALLING[:8] + [FALLING[7] * 0.95] * 4, {}, (11, 14)),
+        (FALLING[:8] + FALLING[7:8] * 4, {}, (11, 11, 14)),  # four epochs that are no better
+        (FALLING[:8] + [FALLING[7] * 0.95] * 4, {}, (11, 11, 14)),
         (FALLING[:8] + [FALLING[7] * 0.85] * 4, {}, None),
-        (SETTLED, {}, (6, 10)),  # not before a quarter of the epochs
-        (SETTLED, {"earliest": 20}, (6, 20)),
+        (SETTLED, {}, (6, 6, 10)),  # not before a quarter of the epochs
+        (SETTLED, {"earliest": 20}, (6, 6, 20)),
         (SETTLED, {"earliest": 24}, None),  # it would not end earlier than by itself
         (SETTLED, {"watches": False}, None),
         ([1.0] * 24, {}, None),  # nothing was learned
         (FALLING[:10] + FALLING[9:10] * 14, {}, None),  # not in the second half
     ],
 )
-def test_a_cycle_ends_early_where_errors_do_not_fall(errors, settings, shortened):
-    assert cycle_of(errors, **settings).shortened == shortened
+def test_a_cycle_ends_early_where_errors_do_not_fall(errors, settings, pace):
+    assert cycle_of(errors, **settings).pace == pace
 
 
 def test_the_rate_of_a_shortened_cycle_falls_to_nothing():
@@ -68,6 +68,19 @@ def test_the_rate_of_a_shortened_cycle_falls_to_nothing():
     assert shares[5 * 50] == pytest.approx(one_cycle(6 * 50, 24 * 50)), "it goes on from there"
     assert shares[-1] < 1e-3
     assert [cycle.is_over(epoch) for epoch in (9, 10)] == [False, True]
+
+
+def test_where_errors_fall_again_a_shortened_cycle_is_in_no_haste():
+    """At its place in the whole cycle it goes on as that would, to a rate of nothing."""
+    cycle = cycle_of([*SETTLED[:8], 0.89])
+    place = 6 + 2 * 18 / 4
+    assert cycle.pace == (8, place, 17)
+    assert [cycle.place(epoch) for epoch in (8, 9)] == [place, place + 1]
+    shares = [cycle.share(epoch, step, 50) for epoch in range(8, 17) for step in range(50)]
+    assert (np.diff(shares) < 0).all()
+    assert shares[-1] < 1e-3
+    assert [cycle.is_over(epoch) for epoch in (16, 17)] == [False, True]
+    assert cycle_of([*SETTLED[:8], 0.91]).pace == (6, 6, 10)
 
 
 @pytest.mark.parametrize("n_epochs", [4, 11, 24, 41])
