@@ -41,8 +41,8 @@ from benchmarks.lines import heading, line
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 from skpolyode.panel.select import keep_rows
-from skpolyode.questions.answers import nodes_between
 from skpolyode.questions.errors import Course
+from skpolyode.questions.pieces import nodes_between
 
 COVERAGE, N_OTHERS, FINER = 0.9, 60, 16
 FIRST, LAST, BOTH, BEYOND = 10, 30, 25, 10  # rows of windows; rows ahead of the window "both"

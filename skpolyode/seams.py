@@ -21,4 +21,4 @@ def stream_class(embedder: Any) -> type:
 
 def questions() -> Any:
     """What answers questions to paths, and learns how far off these are."""
-    return import_module("skpolyode.questions.answers")
+    return import_module("skpolyode.questions.path")

@@ -12,6 +12,7 @@ any model.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -407,6 +408,12 @@ class SequenceModel(nn.Module, ABC):
     >>> forecasting_mse(LastValue(), data)
     2.5
     """
+
+    step_size = max_gap = math.inf
+    """Longest smooth piece of a path, and the time after an observation when it is constant."""
+
+    steps_share_gaps = False
+    """Whether steps divide a gap evenly; if not, each time is reached by steps of its own."""
 
     single: Any = None
     """Runs one series at a time, of models that are faster so; else None."""

@@ -23,16 +23,14 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import naming_owner, plain_repr
-from skpolyode.panel import Panel, is_ragged, query_times
+from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.cells import Times
 from skpolyode.panel.convert import shape_of
-from skpolyode.panel.query import edge, read_duration, read_leads, times_since
+from skpolyode.panel.query import read_duration, read_leads, times_since
 from skpolyode.panel.select import (
     ENOUGH_ROWS,
     drop_empty,
-    fill_values,
     hide_cells,
-    observed_part,
     observed_series,
     series_chunks,
     series_of_rows,
@@ -50,7 +48,6 @@ from skpolyode.transformers.base import (
 )
 from skpolyode.transformers.input import (
     align_to_frozen,
-    as_fitted,
     one_each,
     read_panel,
     unchanged_by_errors,
@@ -142,7 +139,7 @@ def _returns_tables(imputer: PanelImputer) -> bool:
 
 def _is_trained(imputer: PanelImputer) -> bool:
     model = getattr(imputer, "transformer_", imputer.transformer or PolyODETransformer())
-    if not hasattr(model, "interval_around"):
+    if not hasattr(model, "interpolate_interval"):
         raise AttributeError(
             f"{type(model).__name__} trains no model whose errors could be known: for intervals, "
             "impute with a PolyODETransformer."
@@ -240,7 +237,9 @@ class PanelImputer(PathTransformer):
             known = panel.like(panel.times, panel.values, panel.offsets).since_start()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `fit` has warned about these series
-                self.refinement_ = learn_refinement(known, lambda x: model._found(x).values)
+                self.refinement_ = learn_refinement(
+                    known, lambda x: model.path(x).value(limited=False).values
+                )
 
     def _refined(self, path: Panel, panel: Panel, rows: Any) -> Panel:
         """The path, corrected between the first and the last row of each series.
@@ -302,22 +301,23 @@ class PanelImputer(PathTransformer):
         """
         check_is_fitted(self)
 
-        def ends(path: Panel, panel: Panel, times: Any = None) -> tuple[Panel, Panel]:
-            return self.transformer_.interval_around(path, panel, times, coverage)
+        def ends(values: Panel, path: Any, times: Any = None) -> tuple[Panel, Panel]:
+            return path.interval(times, coverage, around=values)
 
         lower, upper = self._filled(X, ends)
         return lower, upper
 
     def _filled(self, X: Any, around: Callable[..., Sequence[Panel]]) -> list[Any]:
-        """Panels that `around` makes from the path, with observed cells restored, in the form of X.
+        """Panels that `around` makes from values, with observed cells restored, in the form of X.
 
-        `around` is called with the path, the series and, for a table or an array, the query times.
+        `around` is called with the values, the path and, for a table or an array, the query times.
         """
         panel = read_panel(self, X, reset=False)
+        path = self.transformer_.path(panel)
         if is_ragged(X):
             results = []
-            path = self._refined(self.transformer_._found(panel), panel, slice(None))
-            for filled in around(path, panel):
+            refined = self._refined(path.value(limited=False), panel, slice(None))
+            for filled in around(refined, path):
                 values = self._completed(filled, panel, slice(None))
                 rows = filled.like(filled.times, values, filled.offsets).rows
                 rows = replace(rows, beside=panel.rows.beside)  # errors of the observations
@@ -328,8 +328,9 @@ class PanelImputer(PathTransformer):
         shape = shape if len(shape) == 3 else (panel.n_series, panel.lengths[0])
         first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
         rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
-        asked = panel, first + np.arange(shape[1])
-        found = around(self._refined(self.transformer_._found(*asked), panel, rows), *asked)
+        times = first + np.arange(shape[1])
+        refined = self._refined(path.value(times, limited=False), panel, rows)
+        found = around(refined, path, times)
         return [self._completed(each, panel, rows).reshape(shape) for each in found]
 
     def _completed(self, filled: Panel, panel: Panel, rows: Any) -> np.ndarray:
@@ -739,15 +740,12 @@ class Resampler(PathTransformer):
         float64 ndarray of shape (n_series, n_channels, n_points)
             Values in the units of the channels.
         """
-        panel = as_fitted(self.transformer_, read_panel(self, X, reset=False))
+        path, grid = self.transformer_.path(read_panel(self, X, reset=False)), self._grid
+        panel, n_points = path.panel, len(grid)
         if self.relative_to is None:
-            grid = panel.rows.times._replace(counts=self._grid, ticks=None)
-            times, offsets = query_times(panel, grid.to_user())
-        else:
-            seen = observed_part(panel)
-            origin = edge(self.relative_to, seen.start, seen.end)
-            times = (origin[:, None] + self._grid).ravel()
-            offsets = np.arange(panel.n_series + 1) * len(self._grid)
-        found = fill_values(panel, times, offsets, self.transformer_.embedder_.limited_path)
-        values = found.reshape(panel.n_series, len(self._grid), panel.n_channels)
-        return np.ascontiguousarray(values.transpose(0, 2, 1))
+            grid = panel.rows.times._replace(counts=grid, ticks=None).to_user()
+        found = path.value(grid, self.relative_to)
+        values = np.full((panel.n_series, panel.n_channels, n_points), np.nan)
+        at = found.values.reshape(-1, n_points, panel.n_channels)  # without series without rows
+        values[found.lengths > 0] = at.transpose(0, 2, 1)
+        return values

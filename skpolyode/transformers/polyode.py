@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -12,14 +11,13 @@ import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.dynamics.field import drawn
 from skpolyode.embedders import MemoryReadout, ModelEmbedder, Units
 from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
-from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
+from skpolyode.embedders.variance import std_coefficients, with_variance
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
 from skpolyode.models.contract import InputSizes, zero_map
@@ -376,8 +374,7 @@ class PolyODETransformer(NeuralTransformer):
         >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
         True
         """
-        check_is_fitted(self)
-        return self._found(X, times, relative_to, partial(path_std, self.embedder_))
+        return self.path(X).std(times, relative_to)
 
     @available_if(_knows_std)
     def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
@@ -419,7 +416,7 @@ class PolyODETransformer(NeuralTransformer):
             least = _LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1))
             return np.maximum(found, self.scaler_.inverse_std(least)[series_index(offsets)])
 
-        return self._found(X, times, relative_to, read, past.own_times)
+        return self._remembered(read, X, times, relative_to)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         read, unit = encoders_of(panel), typical_gap(panel)

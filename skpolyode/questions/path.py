@@ -1,0 +1,394 @@
+"""A path: series conditioned on their observations, which can be asked at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from skpolyode.embedders.variance import path_std
+from skpolyode.errors import check_share
+from skpolyode.futures.continued import grid_leads
+from skpolyode.panel import Panel, offsets_from, query_times, series_index
+from skpolyode.panel.query import edge, name_query, one_time_each, refuse_early, refuse_first
+from skpolyode.panel.select import (
+    fill_rows,
+    fill_values,
+    observed_part,
+    observed_series,
+    series_chunks,
+)
+from skpolyode.panel.units import clipped
+from skpolyode.questions.errors import Course, PathErrors
+from skpolyode.questions.errors import learn_path_errors as learn_path_errors
+from skpolyode.questions.pieces import nodes_between, slopes_at
+from skpolyode.transformers.input import read_panel
+
+Answer = Callable[[Panel, np.ndarray, np.ndarray], np.ndarray]
+
+_MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
+_N_SAMPLES, _N_SCORES = 500, 41
+_EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
+_EMPTY = (
+    "after its end or at it ({} such windows): exchange the two, or leave out `end`, which is then "
+    "the last observation."
+)
+_BEFORE = (
+    "before its first observation ({} such windows), where no path is known: "
+    'relative_to="start" counts from there.'
+)
+
+
+class Path:
+    """Series conditioned on their observations: their values, slopes and integrals at any times.
+
+    The `path` of a fitted transformer makes one. It reads the series once, and keeps what the
+    transformer has learned, also if that is fitted again. Times are read, and answers returned, as
+    by the methods of the transformer that are named below.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Fitted, and with a path.
+    X : Panel, list of (times, values), list of DataFrames, or array
+        The series.
+
+    Attributes
+    ----------
+    panel : Panel
+        The series as the transformer reads them.
+
+    Examples
+    --------
+    >>> from skpolyode import InterpolationTransformer
+    >>> series = [([0.0, 1.0, 3.0], [2.0, 4.0, 0.0])]
+    >>> path = InterpolationTransformer().fit(series).path(series)
+    >>> path.value([0.5, 2.0]).values.ravel(), path.slope([0.5, 2.0]).values.ravel()
+    (array([3., 2.]), array([ 2., -2.]))
+    >>> float(path.integral(1.0, 3.0)["value"].iloc[0])
+    4.0
+    """
+
+    def __init__(self, transformer: Any, X: Any) -> None:
+        check_is_fitted(transformer)
+        self.panel = read_panel(transformer, X, reset=False)
+        self._transformer, self._embedder = copy(transformer), transformer.embedder_
+        self._forecasts = hasattr(transformer, "sample_paths")
+
+    def value(
+        self, times: Any = None, relative_to: str | None = None, *, limited: bool = True
+    ) -> Panel:
+        """Values of all channels, as of `interpolate`.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,), list of such or None, default=None
+            Times for all series or for each, in any order, past or future. By default the series'
+            own times.
+        relative_to : {"start", "end"} or None, default=None
+            What `times` count from. None: absolute times.
+        limited : bool, default=True
+            Whether values stay within the limits of channels.
+
+        Returns
+        -------
+        Panel
+        """
+        find = self._embedder.limited_path if limited else self._embedder.path_values
+        return self._answer(find, times, relative_to)
+
+    def interval(
+        self,
+        times: Any = None,
+        coverage: float = 0.9,
+        relative_to: str | None = None,
+        *,
+        around: Panel | None = None,
+    ) -> tuple[Panel, Panel]:
+        """Calibrated intervals, as of `interpolate_interval`; for transformers that forecast.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `value`.
+        coverage : float, default=0.9
+            Probability of the interval, between 0 and 1.
+        relative_to : {"start", "end"} or None, default=None
+            As in `value`.
+        around : Panel or None, default=None
+            Values at these times in place of those of the path, such as corrected ones.
+
+        Returns
+        -------
+        tuple of two Panels
+            The lower and the upper ends.
+
+        Raises
+        ------
+        ValueError
+            As in `interpolate_interval`, or if the errors of the path are not known.
+        """
+        check_share("coverage", coverage)
+        if (errors := getattr(self._embedder, "path_calibration", None)) is None:
+            raise ValueError("errors of paths are not known: fit again, with this version.")
+        find = partial(errors.half_widths_at, self._embedder, coverage)
+        half = self._answer(find, times, relative_to).values
+        if around is None:
+            around = self.value(times, relative_to, limited=False)
+        ends, offsets = np.stack([around.values - half, around.values + half]), around.offsets
+        both = self._embedder.units.scaler.within_limits(ends, self.panel, offsets)
+        lower, upper = (around.like(around.times, values, offsets) for values in both)
+        return lower, upper
+
+    def std(self, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Standard deviations of values, as of `interpolate_std`, where these have been learned.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `value`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `value`.
+
+        Returns
+        -------
+        Panel
+
+        Raises
+        ------
+        ValueError
+            If they have not been learned.
+        """
+        if getattr(self._embedder, "scale", None) is None:
+            raise ValueError(
+                "the standard deviation of this path is not known: a PolyODETransformer learns it "
+                "with observations='noisy', or later by learn_std(X)."
+            )
+        return self._answer(partial(path_std, self._embedder), times, relative_to)
+
+    def slope(self, times: Any = None, order: int = 1, relative_to: str | None = None) -> Panel:
+        """Slopes of all channels, or higher derivatives, as of `derivative`.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `value`, from the first observation of each series on.
+        order : int, default=1
+            1 for the slope, 2 for the second derivative; at most 3, for cubic paths.
+        relative_to : {"start", "end"} or None, default=None
+            As in `value`.
+
+        Returns
+        -------
+        Panel
+
+        Raises
+        ------
+        ValueError
+            As in `derivative`.
+        """
+        if isinstance(order, bool) or not isinstance(order, int | np.integer) or order < 1:
+            raise ValueError(f"order must be an int of at least 1, got {order!r}.")
+        embedder, closed = self._embedder, self._embedder.n_slopes is not None
+        most = embedder.n_slopes if closed else 2
+        if order > most:
+            raise ValueError(
+                f"order={order} asks for more derivatives than the path of this "
+                f"{type(self._transformer).__name__} has, which are {most}: ask for a lower order, "
+                "or take InterpolationTransformer(kind='cubic'), whose path has three."
+            )
+        slopes = embedder.path_values if closed else partial(slopes_at, embedder)
+
+        def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+            values = embedder.path_values(panel, times, offsets)
+            kept = embedder.units.scaler.within_limits(values, panel, offsets)
+            is_cut = (values < kept) | (values > kept)
+            return np.where(is_cut, 0.0, slopes(panel, times, offsets, int(order)))
+
+        return self._answer(find, times, relative_to, begun=True)
+
+    def slope_std(self, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Standard deviations of slopes, as of `derivative_std`; for transformers that forecast.
+
+        Parameters
+        ----------
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `slope`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `value`.
+
+        Returns
+        -------
+        Panel
+
+        Raises
+        ------
+        ValueError
+            As in `derivative_std`.
+        """
+        embedder, errors = self._embedder, self._errors()
+
+        def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+            (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
+            leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
+            course = Course.of(embedder, panel, inside, offsets, errors.gap)
+            found = errors.of_slopes(course) * scaler.scale
+            counts = offsets_from(leads >= 0)[offsets]
+            if counts[-1]:
+                late, pairs = (
+                    np.flatnonzero(np.diff(counts)),
+                    np.add.outer(leads[leads >= 0], [0, gap]),
+                )
+                asked = [pairs[counts[k] : counts[k + 1]].ravel() for k in late]
+                samples = self._transformer.sample_paths(
+                    panel[late], asked, "end", random_state=0
+                ).samples
+                ahead = (samples[1::2] - samples[::2]).std(axis=1) / gap
+                found[leads >= 0] = np.hypot(found[leads >= 0], ahead)
+            return found
+
+        return self._answer(find, times, relative_to, begun=True)
+
+    def integral(
+        self,
+        start: Any = None,
+        end: Any = None,
+        relative_to: str | None = None,
+        coverage: float = 0.9,
+        *,
+        mean: bool = False,
+    ) -> pd.DataFrame:
+        """Integral of each channel over a window, as of the `integral` of the transformer.
+
+        Parameters
+        ----------
+        start : scalar, array-like of shape (n_series,) or None, default=None
+            Where the window begins; None: at the first observation of the series.
+        end : scalar, array-like of shape (n_series,) or None, default=None
+            Where it ends; None: at the last observation of the series.
+        relative_to : {"start", "end"} or None, default=None
+            What `start` and `end` count from. None: absolute times.
+        coverage : float, default=0.9
+            Probability of the interval.
+        mean : bool, default=False
+            Whether to divide by the length of the window, as `average` of the transformer does.
+
+        Returns
+        -------
+        DataFrame
+
+        Raises
+        ------
+        ValueError
+            As in `average` of the transformer.
+        """
+        check_share("coverage", coverage)
+        panel, observed = self.panel, observed_series(self.panel)
+        seen = observed_part(panel)
+        first, last = seen.start, seen.end
+        since = edge(relative_to, first, last)
+        start = first if start is None else one_time_each(panel, start, since, "start")
+        end = last if end is None else one_time_each(panel, end, since, "end")
+
+        def name(k: int, off: np.ndarray) -> str:
+            return name_query(panel, k, start[k], off[k], "start of the window")
+
+        refuse_first(start >= end, partial(name, off=start - end), _EMPTY)
+        refuse_first(start < first, partial(name, off=first - start), _BEFORE)
+        columns = ["value", "lower", "upper"][: 3 if self._forecasts else 1]
+        size = (end - start)[observed, None, None]
+
+        def find(part: Panel) -> np.ndarray:
+            found = self._integrals(part, start[observed], end[observed], coverage)
+            found, length = (found / size, 1.0) if mean else (found, size)
+            limits = self._embedder.units.scaler.limits_of(part)
+            found = clipped(found, *(length * limit[..., None] for limit in limits))
+            return found.reshape(len(part), -1)
+
+        found = fill_rows(panel, find, lambda: panel.n_channels * len(columns))
+        labels = [panel.ids, list(panel.channel_names)]
+        index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
+        return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
+
+    def _answer(
+        self, find: Answer, times: Any, relative_to: str | None, *, begun: bool = False
+    ) -> Panel:
+        """Panel of what `find` returns at query times, by default at the rows.
+
+        If the path has to have `begun`, times before the first observation of a series are refused,
+        and rows before it get NaN.
+        """
+        panel, start = self.panel, observed_part(self.panel).start
+        at = (
+            (panel.times, panel.offsets)
+            if times is None
+            else query_times(panel, times, relative_to)
+        )
+        if begun and times is not None:
+            refuse_early(panel, *at, start, _EARLY)
+        found = fill_values(panel, *at, find)
+        if begun:
+            found[at[0] < np.repeat(start, np.diff(at[1]))] = np.nan
+        return panel.like(at[0], found, at[1])
+
+    def _integrals(
+        self, panel: Panel, start: np.ndarray, end: np.ndarray, level: float
+    ) -> np.ndarray:
+        """Integrals over windows (B,) of observed series; after the last row, of sampled futures.
+
+        Shape (B, D, 1), or (B, D, 3) with the ends of intervals if the transformer forecasts.
+        """
+        embedder = self._embedder
+        until = np.minimum(end, panel.end) if self._forecasts else end
+        at = nodes_between(embedder, panel, start, until)
+        values = embedder.limited_path(panel, at.times, at.offsets)
+        past = np.zeros((panel.n_series, panel.n_channels, 1))
+        np.add.at(past[..., 0], series_index(at.offsets), at.weights[:, None] * values)
+        if not self._forecasts:
+            return past
+        errors = self._errors()
+        course = Course.of(embedder, panel, at.times, at.offsets, errors.gap)
+        std = errors.of_integrals(course, at.weights, at.offsets)
+        std *= embedder.units.scaler.scale
+        scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
+        found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
+        for k, sums in self._sums_ahead(panel, np.maximum(start, panel.end), end):
+            both = past[k][..., None] + sums.T[..., None] + std[k][:, None, None] * scores
+            quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))  # over (D, S, scores)
+            found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
+        return found
+
+    def _sums_ahead(
+        self, panel: Panel, start: np.ndarray, end: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield series whose windows end after their last rows, and integrals (S, D) from there."""
+        if not len(ahead := np.flatnonzero(end > panel.end)):
+            return
+        panel, start, end, embedder = panel[ahead], start[ahead], end[ahead], self._embedder
+        gap, (_, reach) = embedder.units.time_scale, embedder.calibration.known_between()
+        grids = [grid_leads(length, gap, reach) for length in end - start]
+        windows = zip(grids, start - panel.end, end - panel.end, strict=True)
+        leads = [
+            np.append(grid[since + grid < last] + since, last) for grid, since, last in windows
+        ]
+        most = max(_MOST_VALUES // (_N_SAMPLES * panel.n_channels), 1)
+        for part in series_chunks([len(lead) for lead in leads], most):
+            asked = panel[part], leads[part], "end"
+            paths = self._transformer.sample_paths(*asked, n_samples=_N_SAMPLES, random_state=0)
+            yield from zip(ahead[part], paths.integrals(), strict=True)
+
+    def _errors(self) -> PathErrors:
+        """The error model of the path; a ValueError if there is none."""
+        errors = self._embedder.path_errors
+        if (errors := getattr(errors, "learned", errors)) is None:
+            raise ValueError(
+                "the errors of paths are not known: fit again with this version, on at least 60 "
+                "rows in series of five rows or more. Values and slopes need no errors."
+            )
+        return errors
