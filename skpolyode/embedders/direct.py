@@ -124,6 +124,7 @@ class PathEmbedder(DirectEmbedder):
         elapsed = (panel.end - panel.start) / unit
         if order:
             since = np.where(since == elapsed[series], np.nextafter(since, -np.inf), since)
+        since = np.minimum(since, elapsed[series])  # held from there on, however far ahead
         values = scaler.read(panel.values)
         result = np.zeros((len(since), values.shape[1]))
         for group in split_channels(panel.elapsed / unit, values, series_of_rows(panel)):
@@ -131,9 +132,8 @@ class PathEmbedder(DirectEmbedder):
             group_offsets = np.searchsorted(group.series, np.arange(len(elapsed) + 1))
             row = rows_until(group.times, group_offsets, since, offsets)
             after = row >= group_offsets[series]  # the channel has been observed
-            is_last = (row + 1 == group_offsets[1:][series])[after]  # held, however far ahead
             signal, row = first[series] * (order == 0), row[after]
-            u = np.where(is_last, 0.0, since[after] - group.times[row])[:, None]
+            u = (since[after] - group.times[row])[:, None]
             derivatives = pieces.start.numpy()[row]
             for q in range(derivatives.shape[2] - order):
                 signal[after] += derivatives[..., q + order] * u**q / math.factorial(q)

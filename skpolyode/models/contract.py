@@ -12,7 +12,6 @@ any model.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -409,7 +408,7 @@ class SequenceModel(nn.Module, ABC):
     2.5
     """
 
-    step_size = max_gap = math.inf
+    step_size = max_gap = torch.inf
     """Longest smooth piece of a path, and the time after an observation when it is constant."""
 
     steps_share_gaps = False

@@ -1,4 +1,9 @@
-"""A path: series conditioned on their observations, which can be asked at any time."""
+"""A path: series conditioned on their observations, which can be asked at any time.
+
+Paths have kinks only at observations, at changes of inputs and at the ends of integration steps.
+Between these pieces of them are cubic polynomials; only waves need as many as ten nodes of a
+Gauss-Legendre rule.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from numpy.polynomial import legendre
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from skpolyode.dynamics.integrate import count_steps
+from skpolyode.embedders import Embedder, ModelEmbedder
+from skpolyode.embedders.paths import PathQuery, rows_until
 from skpolyode.embedders.variance import path_std
 from skpolyode.errors import check_share
 from skpolyode.futures.continued import grid_leads
@@ -23,17 +33,17 @@ from skpolyode.panel.select import (
     observed_part,
     observed_series,
     series_chunks,
+    series_of_rows,
 )
 from skpolyode.panel.units import clipped
 from skpolyode.questions.errors import Course, PathErrors
-from skpolyode.questions.errors import learn_path_errors as learn_path_errors
-from skpolyode.questions.pieces import nodes_between, slopes_at
 from skpolyode.transformers.input import read_panel
-
-Answer = Callable[[Panel, np.ndarray, np.ndarray], np.ndarray]
 
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
 _N_SAMPLES, _N_SCORES = 500, 41
+N_NODES = 10
+_DEGREE, _PIECE = 5, 1 / 64  # of polynomials for slopes, and their length in typical gaps
+NODES, WEIGHTS = legendre.leggauss(N_NODES)
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
 _EMPTY = (
     "after its end or at it ({} such windows): exchange the two, or leave out `end`, which is then "
@@ -241,15 +251,10 @@ class Path:
             found = errors.of_slopes(course) * scaler.scale
             counts = offsets_from(leads >= 0)[offsets]
             if counts[-1]:
-                late, pairs = (
-                    np.flatnonzero(np.diff(counts)),
-                    np.add.outer(leads[leads >= 0], [0, gap]),
-                )
-                asked = [pairs[counts[k] : counts[k + 1]].ravel() for k in late]
-                samples = self._transformer.sample_paths(
-                    panel[late], asked, "end", random_state=0
-                ).samples
-                ahead = (samples[1::2] - samples[::2]).std(axis=1) / gap
+                late, pairs = np.diff(counts) > 0, np.add.outer(leads[leads >= 0], [0, gap])
+                asked = [each.ravel() for each in np.split(pairs, counts[1:-1]) if len(each)]
+                paths = self._transformer.sample_paths(panel[late], asked, "end", random_state=0)
+                ahead = (paths.samples[1::2] - paths.samples[::2]).std(axis=1) / gap
                 found[leads >= 0] = np.hypot(found[leads >= 0], ahead)
             return found
 
@@ -317,7 +322,7 @@ class Path:
         return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
 
     def _answer(
-        self, find: Answer, times: Any, relative_to: str | None, *, begun: bool = False
+        self, find: Callable[..., np.ndarray], times: Any, relative_to: Any, *, begun: bool = False
     ) -> Panel:
         """Panel of what `find` returns at query times, by default at the rows.
 
@@ -325,13 +330,11 @@ class Path:
         and rows before it get NaN.
         """
         panel, start = self.panel, observed_part(self.panel).start
-        at = (
-            (panel.times, panel.offsets)
-            if times is None
-            else query_times(panel, times, relative_to)
-        )
-        if begun and times is not None:
-            refuse_early(panel, *at, start, _EARLY)
+        at = panel.times, panel.offsets
+        if times is not None:
+            at = query_times(panel, times, relative_to)
+            if begun:
+                refuse_early(panel, *at, start, _EARLY)
         found = fill_values(panel, *at, find)
         if begun:
             found[at[0] < np.repeat(start, np.diff(at[1]))] = np.nan
@@ -346,16 +349,15 @@ class Path:
         """
         embedder = self._embedder
         until = np.minimum(end, panel.end) if self._forecasts else end
-        at = nodes_between(embedder, panel, start, until)
-        values = embedder.limited_path(panel, at.times, at.offsets)
+        weights, *at = nodes_between(embedder, panel, start, until)
+        values = embedder.limited_path(panel, *at)
         past = np.zeros((panel.n_series, panel.n_channels, 1))
-        np.add.at(past[..., 0], series_index(at.offsets), at.weights[:, None] * values)
+        np.add.at(past[..., 0], series_index(at[1]), weights[:, None] * values)
         if not self._forecasts:
             return past
         errors = self._errors()
-        course = Course.of(embedder, panel, at.times, at.offsets, errors.gap)
-        std = errors.of_integrals(course, at.weights, at.offsets)
-        std *= embedder.units.scaler.scale
+        course = Course.of(embedder, panel, *at, errors.gap)
+        std = errors.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
         scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
         found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
         for k, sums in self._sums_ahead(panel, np.maximum(start, panel.end), end):
@@ -392,3 +394,94 @@ class Path:
                 "rows in series of five rows or more. Values and slopes need no errors."
             )
         return errors
+
+
+def edges(embedder: Embedder, panel: Panel, until: np.ndarray | None = None) -> list[np.ndarray]:
+    """Where the pieces of each series begin, up to its last row or, if later, `until` (B,)."""
+    unit, times, series = embedder.units.time_scale, panel.times, series_of_rows(panel)
+    stop = panel.end if until is None else np.maximum(until, panel.end)
+    if embedder.inputs is not None:
+        knots = embedder.inputs.knots(panel, panel.start, unit)
+        place, moments = knots.series, panel.start[knots.series] + unit * knots.times
+        near = 1e-9 * unit + 4 * np.spacing(np.abs(moments))  # a row, but for rounding
+        row = rows_until(panel.times, panel.offsets, moments + near, knots.offsets)
+        inside = (moments - panel.times[row] > near) & (moments < stop[place])
+        inside &= moments > panel.start[place]
+        times, series = np.append(times, moments[inside]), np.append(series, place[inside])
+        order = np.lexsort((times, series))
+        times, series = times[order], series[order]
+    is_last = np.append(series[1:] != series[:-1], True)
+    gap = np.where(is_last, stop[series], np.append(times[1:], 0.0)) - times
+    step, most, is_even = _steps(embedder)
+    reach = np.minimum(gap, most)
+    counts = count_steps(torch.from_numpy(reach), step).numpy()
+    length = np.where(is_last | ~is_even, np.minimum(step * (1 + 1e-6), reach), reach / counts)
+    row = np.repeat(np.arange(len(times)), counts + (reach < gap))
+    place = np.arange(len(row)) - offsets_from(counts + (reach < gap))[row]
+    found = times[row] + np.minimum(place * length[row], reach[row])
+    return np.split(found, np.searchsorted(series[row], np.arange(1, panel.n_series)))
+
+
+def _steps(embedder: Embedder) -> tuple[float, float, np.bool_]:
+    """Longest piece, the time from which a path is constant, and whether pieces share a gap."""
+    if not isinstance(embedder, ModelEmbedder):
+        return np.inf, np.inf, np.True_
+    model, unit = embedder.model, embedder.units.time_scale
+    return model.step_size * unit, model.max_gap * unit, np.bool_(model.steps_share_gaps)
+
+
+def nodes_between(
+    embedder: Embedder, panel: Panel, start: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights (Q,), times (Q,) and offsets of Gauss-Legendre nodes of pieces in windows (B,).
+
+    There are none where a window is empty.
+    """
+    times, weights, counts = [np.empty(0)], [np.empty(0)], []
+    for begins, a, b in zip(edges(embedder, panel), start, end, strict=True):
+        borders = np.concatenate([[a], begins[(begins > a) & (begins < b)], [max(a, b)]])
+        half = np.diff(borders)[:, None] / 2
+        counts.append(half.size * N_NODES * (b > a))
+        if b > a:
+            times.append((borders[:-1, None] + half * (1 + NODES)).ravel())
+            weights.append((half * WEIGHTS).ravel())
+    return np.concatenate(weights), np.concatenate(times), offsets_from(counts)
+
+
+def slopes_at(
+    embedder: Embedder, panel: Panel, times: np.ndarray, offsets: np.ndarray, order: int
+) -> np.ndarray:
+    """Derivatives (Q, D) of paths at times (Q,), from the right.
+
+    They are those of the polynomial that is closest to a part so short that any smooth path is a
+    polynomial there. Forecasts leave a noisy last observation at once. So close to it, the slope is
+    that of the cubic that is closest to the next step.
+    """
+    unit = embedder.units.time_scale
+
+    def fitted(asked: Any, begin: np.ndarray, length: Any, degree: int) -> np.ndarray:
+        """Derivatives (q, D) at some times, of polynomials fitted to paths from `begin` (q,) on."""
+        at = begin[:, None] + np.multiply.outer(length, 1 + NODES) / 2
+        counts = offsets_from(asked)[offsets] * N_NODES
+        values = embedder.path_values(panel, at.ravel(), counts).reshape(*at.shape, -1)
+        basis = legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (np.arange(degree + 1) + 0.5)
+        derived = legendre.legder(np.eye(degree + 1), order)
+        at_place = legendre.legvander((times[asked] - begin) / length * 2 - 1, len(derived) - 1)
+        rise = np.einsum("qn,kn,qkd->qd", at_place @ derived, basis, values)
+        return rise * (2 / np.reshape(length, (-1, 1))) ** order
+
+    latest = np.maximum.reduceat(np.append(times, -np.inf), offsets[:-1])
+    begins = edges(embedder, panel, np.where(np.diff(offsets) > 0, latest + unit, panel.end))
+    begin, stop = np.empty((2, len(times)))
+    for k, starts in enumerate(begins):
+        own, borders = slice(*offsets[k : k + 2]), np.append(starts, np.inf)
+        place = np.maximum(np.searchsorted(borders, times[own], side="right"), 1)
+        begin[own], stop[own] = borders[place - 1], borders[place]
+    length = np.minimum(stop - begin, _PIECE * unit)
+    found = fitted(times > -np.inf, np.minimum(times, stop - length), length, _DEGREE)
+    since, until = PathQuery.of(panel, times, offsets).leads(unit)
+    leaves = np.isinf(until) & (since < _PIECE)
+    if (close := leaves.any(axis=1)).any():
+        step = min(_steps(embedder)[0], unit)
+        found[close] = np.where(leaves[close], fitted(close, times[close], step, 3), found[close])
+    return found

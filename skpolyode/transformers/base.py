@@ -331,9 +331,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         """
         check_is_fitted(self)
 
-        def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-            coefficients = self.embedder_.coefficients(panel)
-            return self.embedder_.past.read_past(coefficients, panel, times, offsets)
+        def read(panel: Panel, *at: np.ndarray) -> np.ndarray:
+            return self.embedder_.past.read_past(self.embedder_.coefficients(panel), panel, *at)
 
         return self._remembered(read, X, times, relative_to)
 
@@ -342,8 +341,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
     ) -> Panel:
         """Values that `read` returns at `times`; None: at the series' own within the memory."""
         panel, past = read_panel(self, X, reset=False), self.embedder_.past
-        known = times is not None
-        at = query_times(panel, times, relative_to) if known else past.own_times(panel)
+        at = past.own_times(panel) if times is None else query_times(panel, times, relative_to)
         return panel.like(at[0], fill_values(panel, *at, read), at[1])
 
     @available_if(lambda transformer: transformer.has_path)
@@ -372,7 +370,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         >>> path.value([2.0]).values.item(), path.slope([2.0]).values.item()
         (2.0, -2.0)
         """
-        return seams.questions().Path(self, X)
+        return seams.wing("questions").Path(self, X)
 
     @available_if(lambda transformer: transformer.has_path)
     def interpolate(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
@@ -622,7 +620,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If the number is not positive, or a series is not valid.
         """
         check_is_fitted(self)
-        kind = seams.stream_class(self.embedder_)
+        kind = seams.wing("streams").stream_class(self.embedder_)
         if not isinstance(X, Integral):
             return kind.after(self.embedder_, read_panel(self, X, reset=False), keep)
         if X < 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -273,7 +273,7 @@ class PanelImputer(PathTransformer):
             An array of an array, a table of two axes after `set_output`, too; else a Panel with the
             times of the series, which `set_output` does not change (see `Panel.to_long`).
         """
-        (filled,) = self._filled(X, lambda path, *_: [path])
+        (filled,) = self._filled(X)
         return filled
 
     @available_if(_is_trained)
@@ -300,38 +300,27 @@ class PanelImputer(PathTransformer):
             are the observation.
         """
         check_is_fitted(self)
-
-        def ends(values: Panel, path: Any, times: Any = None) -> tuple[Panel, Panel]:
-            return path.interval(times, coverage, around=values)
-
-        lower, upper = self._filled(X, ends)
+        lower, upper = self._filled(X, coverage)
         return lower, upper
 
-    def _filled(self, X: Any, around: Callable[..., Sequence[Panel]]) -> list[Any]:
-        """Panels that `around` makes from values, with observed cells restored, in the form of X.
-
-        `around` is called with the values, the path and, for a table or an array, the query times.
-        """
-        panel = read_panel(self, X, reset=False)
+    def _filled(self, X: Any, coverage: float | None = None) -> list[Any]:
+        """Refined path, or the ends of its interval, with observed cells restored, like X."""
+        panel, rows, times = read_panel(self, X, reset=False), slice(None), None
+        if not is_ragged(X):  # rows of a table are whole series; those of an array may be padded
+            shape = shape_of(X)
+            shape = shape if len(shape) == 3 else (panel.n_series, panel.lengths[0])
+            first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
+            rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
+            times = first + np.arange(shape[1])
         path = self.transformer_.path(panel)
-        if is_ragged(X):
-            results = []
-            refined = self._refined(path.value(limited=False), panel, slice(None))
-            for filled in around(refined, path):
-                values = self._completed(filled, panel, slice(None))
-                rows = filled.like(filled.times, values, filled.offsets).rows
-                rows = replace(rows, beside=panel.rows.beside)  # errors of the observations
-                results.append(Panel.from_rows(rows, checked=filled.is_checked))
-            return results
-        # The rows of a table are whole series; series of a 3-D array may end in padding.
-        shape = shape_of(X)
-        shape = shape if len(shape) == 3 else (panel.n_series, panel.lengths[0])
-        first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
-        rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
-        times = first + np.arange(shape[1])
-        refined = self._refined(path.value(times, limited=False), panel, rows)
-        found = around(refined, path, times)
-        return [self._completed(each, panel, rows).reshape(shape) for each in found]
+        values = self._refined(path.value(times, limited=False), panel, rows)
+        ends = path.interval(times, coverage, around=values) if coverage is not None else [values]
+        found = [self._completed(each, panel, rows) for each in ends]
+        if times is not None:
+            return [each.reshape(shape) for each in found]
+        panels = [values.like(values.times, each, values.offsets) for each in found]
+        kept = (replace(each.rows, beside=panel.rows.beside) for each in panels)  # such as errors
+        return [Panel.from_rows(each, checked=values.is_checked) for each in kept]
 
     def _completed(self, filled: Panel, panel: Panel, rows: Any) -> np.ndarray:
         """Values (Q, D) within limits, in which `rows` have the observations of a panel.

@@ -406,15 +406,14 @@ class PolyODETransformer(NeuralTransformer):
         ValueError
             If a time is outside the window; the message names the series.
         """
-        past = self.embedder_.past
 
-        def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        def read(panel: Panel, *at: np.ndarray) -> np.ndarray:
             coefficients = std_coefficients(self.embedder_, panel)
-            found = past.of_differences.read_past(coefficients, panel, times, offsets)
+            found = self.embedder_.past.of_differences.read_past(coefficients, panel, *at)
             # Polynomials oscillate below 0 where the deviation is small. For exact sines 1 % of all
             # values were 0 at errors of 1e-3; with the floor, errors are 0.75 to 0.9 of the std.
             least = _LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1))
-            return np.maximum(found, self.scaler_.inverse_std(least)[series_index(offsets)])
+            return np.maximum(found, self.scaler_.inverse_std(least)[series_index(at[1])])
 
         return self._remembered(read, X, times, relative_to)
 

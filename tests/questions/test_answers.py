@@ -23,7 +23,7 @@ from skpolyode import (
 )
 from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.questions.errors import Course, PathErrors
-from skpolyode.questions.pieces import edges
+from skpolyode.questions.path import edges
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
 
