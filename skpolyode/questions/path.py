@@ -36,7 +36,7 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.units import clipped
-from skpolyode.questions.errors import Course, PathErrors
+from skpolyode.questions.errors import Course
 from skpolyode.transformers.input import read_panel
 
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
@@ -52,6 +52,11 @@ _EMPTY = (
 _BEFORE = (
     "before its first observation ({} such windows), where no path is known: "
     'relative_to="start" counts from there.'
+)
+_UNKNOWN = (
+    "the errors of paths are not known: fit a transformer that forecasts, with this version, on at "
+    "least 60 rows in series of five rows or more; `std` needs observations='noisy' or "
+    "learn_std(X). Values and slopes need no errors."
 )
 
 
@@ -73,6 +78,10 @@ class Path:
     ----------
     panel : Panel
         The series as the transformer reads them.
+    start : float64 ndarray of shape (n_series,)
+        Their first observations, as `Panel.start`; NaN where there is none.
+    end : float64 ndarray of shape (n_series,)
+        Their last observations.
 
     Examples
     --------
@@ -88,6 +97,8 @@ class Path:
     def __init__(self, transformer: Any, X: Any) -> None:
         check_is_fitted(transformer)
         self.panel = read_panel(transformer, X, reset=False)
+        seen = observed_part(self.panel)
+        self.start, self.end = seen.start, seen.end
         self._transformer, self._embedder = copy(transformer), transformer.embedder_
         self._forecasts = hasattr(transformer, "sample_paths")
 
@@ -145,8 +156,7 @@ class Path:
             As in `interpolate_interval`, or if the errors of the path are not known.
         """
         check_share("coverage", coverage)
-        if (errors := getattr(self._embedder, "path_calibration", None)) is None:
-            raise ValueError("errors of paths are not known: fit again, with this version.")
+        errors = self._learned("path_calibration")
         find = partial(errors.half_widths_at, self._embedder, coverage)
         half = self._answer(find, times, relative_to).values
         if around is None:
@@ -175,11 +185,7 @@ class Path:
         ValueError
             If they have not been learned.
         """
-        if getattr(self._embedder, "scale", None) is None:
-            raise ValueError(
-                "the standard deviation of this path is not known: a PolyODETransformer learns it "
-                "with observations='noisy', or later by learn_std(X)."
-            )
+        self._learned("scale")
         return self._answer(partial(path_std, self._embedder), times, relative_to)
 
     def slope(self, times: Any = None, order: int = 1, relative_to: str | None = None) -> Panel:
@@ -242,7 +248,7 @@ class Path:
         ValueError
             As in `derivative_std`.
         """
-        embedder, errors = self._embedder, self._errors()
+        embedder, errors = self._embedder, self._learned("path_errors")
 
         def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
             (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
@@ -295,17 +301,15 @@ class Path:
         """
         check_share("coverage", coverage)
         panel, observed = self.panel, observed_series(self.panel)
-        seen = observed_part(panel)
-        first, last = seen.start, seen.end
-        since = edge(relative_to, first, last)
-        start = first if start is None else one_time_each(panel, start, since, "start")
-        end = last if end is None else one_time_each(panel, end, since, "end")
+        since = edge(relative_to, self.start, self.end)
+        start = self.start if start is None else one_time_each(panel, start, since, "start")
+        end = self.end if end is None else one_time_each(panel, end, since, "end")
 
         def name(k: int, off: np.ndarray) -> str:
             return name_query(panel, k, start[k], off[k], "start of the window")
 
         refuse_first(start >= end, partial(name, off=start - end), _EMPTY)
-        refuse_first(start < first, partial(name, off=first - start), _BEFORE)
+        refuse_first(start < self.start, partial(name, off=self.start - start), _BEFORE)
         columns = ["value", "lower", "upper"][: 3 if self._forecasts else 1]
         size = (end - start)[observed, None, None]
 
@@ -329,15 +333,14 @@ class Path:
         If the path has to have `begun`, times before the first observation of a series are refused,
         and rows before it get NaN.
         """
-        panel, start = self.panel, observed_part(self.panel).start
-        at = panel.times, panel.offsets
+        panel, at = self.panel, (self.panel.times, self.panel.offsets)
         if times is not None:
             at = query_times(panel, times, relative_to)
             if begun:
-                refuse_early(panel, *at, start, _EARLY)
+                refuse_early(panel, *at, self.start, _EARLY)
         found = fill_values(panel, *at, find)
         if begun:
-            found[at[0] < np.repeat(start, np.diff(at[1]))] = np.nan
+            found[at[0] < np.repeat(self.start, np.diff(at[1]))] = np.nan
         return panel.like(at[0], found, at[1])
 
     def _integrals(
@@ -355,7 +358,7 @@ class Path:
         np.add.at(past[..., 0], series_index(at[1]), weights[:, None] * values)
         if not self._forecasts:
             return past
-        errors = self._errors()
+        errors = self._learned("path_errors")
         course = Course.of(embedder, panel, *at, errors.gap)
         std = errors.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
         scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
@@ -385,15 +388,12 @@ class Path:
             paths = self._transformer.sample_paths(*asked, n_samples=_N_SAMPLES, random_state=0)
             yield from zip(ahead[part], paths.integrals(), strict=True)
 
-    def _errors(self) -> PathErrors:
-        """The error model of the path; a ValueError if there is none."""
-        errors = self._embedder.path_errors
-        if (errors := getattr(errors, "learned", errors)) is None:
-            raise ValueError(
-                "the errors of paths are not known: fit again with this version, on at least 60 "
-                "rows in series of five rows or more. Values and slopes need no errors."
-            )
-        return errors
+    def _learned(self, name: str) -> Any:
+        """What has been learned about the errors of the path; a ValueError if nothing has been."""
+        found = getattr(self._embedder, name, None)
+        if (found := getattr(found, "learned", found)) is None:
+            raise ValueError(_UNKNOWN)
+        return found
 
 
 def edges(embedder: Embedder, panel: Panel, until: np.ndarray | None = None) -> list[np.ndarray]:
