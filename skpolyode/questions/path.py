@@ -88,9 +88,11 @@ class Path:
     >>> from skpolyode import InterpolationTransformer
     >>> series = [([0.0, 1.0, 3.0], [2.0, 4.0, 0.0])]
     >>> path = InterpolationTransformer().fit(series).path(series)
-    >>> path.value([0.5, 2.0]).values.ravel(), path.slope([0.5, 2.0]).values.ravel()
-    (array([3., 2.]), array([ 2., -2.]))
-    >>> float(path.integral(1.0, 3.0)["value"].iloc[0])
+    >>> path.value([0.5, 2.0]).values.ravel().round(6).tolist()
+    [3.0, 2.0]
+    >>> path.slope([0.5, 2.0]).values.ravel().round(6).tolist()
+    [2.0, -2.0]
+    >>> round(path.integral(1.0, 3.0)["value"].iloc[0].item(), 6)
     4.0
     """
 
