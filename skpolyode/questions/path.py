@@ -221,13 +221,15 @@ class Path:
                 f"{type(self._transformer).__name__} has, which are {most}: ask for a lower order, "
                 "or take InterpolationTransformer(kind='cubic'), whose path has three."
             )
-        slopes = embedder.path_values if closed else partial(slopes_at, embedder)
+        ask = embedder.path_values
 
-        def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-            values = embedder.path_values(panel, times, offsets)
-            kept = embedder.units.scaler.within_limits(values, panel, offsets)
-            is_cut = (values < kept) | (values > kept)
-            return np.where(is_cut, 0.0, slopes(panel, times, offsets, int(order)))
+        def find(panel: Panel, *at: np.ndarray) -> np.ndarray:
+            if closed:
+                values, slopes = ask(panel, *at), ask(panel, *at, int(order))
+            else:
+                values, slopes = slopes_at(embedder, panel, *at, int(order))
+            kept = embedder.units.scaler.within_limits(values, panel, at[1])
+            return np.where((values < kept) | (values > kept), 0.0, slopes)
 
         return self._answer(find, times, relative_to, begun=True)
 
@@ -452,25 +454,26 @@ def nodes_between(
 
 def slopes_at(
     embedder: Embedder, panel: Panel, times: np.ndarray, offsets: np.ndarray, order: int
-) -> np.ndarray:
-    """Derivatives (Q, D) of paths at times (Q,), from the right.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values (Q, D) of paths at times (Q,), and their derivatives (Q, D) from the right.
 
-    They are those of the polynomial that is closest to a part so short that any smooth path is a
+    These are those of the polynomial that is closest to a part so short that any smooth path is a
     polynomial there. Forecasts leave a noisy last observation at once. So close to it, the slope is
     that of the cubic that is closest to the next step.
     """
     unit = embedder.units.time_scale
 
-    def fitted(asked: Any, begin: np.ndarray, length: Any, degree: int) -> np.ndarray:
-        """Derivatives (q, D) at some times, of polynomials fitted to paths from `begin` (q,) on."""
-        at = begin[:, None] + np.multiply.outer(length, 1 + NODES) / 2
-        counts = offsets_from(asked)[offsets] * N_NODES
-        values = embedder.path_values(panel, at.ravel(), counts).reshape(*at.shape, -1)
+    def fitted(asked: Any, begin: np.ndarray, length: Any, degree: int) -> tuple[np.ndarray, ...]:
+        """Values and derivatives (q, D) at some times; polynomials are fitted from `begin` on."""
+        nodes = begin[:, None] + np.multiply.outer(length, 1 + NODES) / 2
+        at, counts = np.column_stack([times[asked], nodes]), offsets_from(asked)[offsets]
+        found = embedder.path_values(panel, at.ravel(), counts * at.shape[1])
+        values = found.reshape(*at.shape, -1)
         basis = legendre.legvander(NODES, degree) * WEIGHTS[:, None] * (np.arange(degree + 1) + 0.5)
         derived = legendre.legder(np.eye(degree + 1), order)
         at_place = legendre.legvander((times[asked] - begin) / length * 2 - 1, len(derived) - 1)
-        rise = np.einsum("qn,kn,qkd->qd", at_place @ derived, basis, values)
-        return rise * (2 / np.reshape(length, (-1, 1))) ** order
+        rise = np.einsum("qn,kn,qkd->qd", at_place @ derived, basis, values[:, 1:])
+        return values[:, 0], rise * (2 / np.reshape(length, (-1, 1))) ** order
 
     latest = np.maximum.reduceat(np.append(times, -np.inf), offsets[:-1])
     begins = edges(embedder, panel, np.where(np.diff(offsets) > 0, latest + unit, panel.end))
@@ -480,10 +483,11 @@ def slopes_at(
         place = np.maximum(np.searchsorted(borders, times[own], side="right"), 1)
         begin[own], stop[own] = borders[place - 1], borders[place]
     length = np.minimum(stop - begin, _PIECE * unit)
-    found = fitted(times > -np.inf, np.minimum(times, stop - length), length, _DEGREE)
+    values, found = fitted(times > -np.inf, np.minimum(times, stop - length), length, _DEGREE)
     since, until = PathQuery.of(panel, times, offsets).leads(unit)
     leaves = np.isinf(until) & (since < _PIECE)
     if (close := leaves.any(axis=1)).any():
         step = min(_steps(embedder)[0], unit)
-        found[close] = np.where(leaves[close], fitted(close, times[close], step, 3), found[close])
-    return found
+        steps = fitted(close, times[close], step, 3)[1]
+        found[close] = np.where(leaves[close], steps, found[close])
+    return values, found
