@@ -41,8 +41,8 @@ from benchmarks.lines import heading, line
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 from skpolyode.panel.select import keep_rows
-from skpolyode.questions.answers import nodes_between
 from skpolyode.questions.errors import Course
+from skpolyode.questions.path import nodes_between
 
 COVERAGE, N_OTHERS, FINER = 0.9, 60, 16
 FIRST, LAST, BOTH, BEYOND = 10, 30, 25, 10  # rows of windows; rows ahead of the window "both"
@@ -99,11 +99,11 @@ def marginal_widths(
 ) -> np.ndarray:
     """Mean half widths (B,) over windows of the intervals at single times."""
     embedder = model.embedder_
-    at = nodes_between(embedder, known, start, np.minimum(end, known.end))
+    weights, *at = nodes_between(embedder, known, start, np.minimum(end, known.end))
     errors = embedder.path_errors
-    std = errors.std(Course.of(embedder, known, at.times, at.offsets))[:, 0]
-    own = ndtri((1 + COVERAGE) / 2) * embedder.units.scaler.scale[0] * std * at.weights
-    series = np.repeat(np.arange(known.n_series), np.diff(at.offsets))
+    std = errors.std(Course.of(embedder, known, *at))[:, 0]
+    own = ndtri((1 + COVERAGE) / 2) * embedder.units.scaler.scale[0] * std * weights
+    series = np.repeat(np.arange(known.n_series), np.diff(at[1]))
     total = np.bincount(series, own, minlength=known.n_series)
     levels = ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2)
     for k in np.flatnonzero(end > known.end):

@@ -146,6 +146,7 @@ PURPOSES = {
     ],
     "Labels and numbers": ["PolyODEClassifier", "PolyODERegressor", "heads.MiniRocket"],
     "Gaps and regular grids": ["PanelImputer", "Resampler"],
+    "Questions to a path": ["questions.Path"],
     "Forecasts": [
         "PolyODEForecaster",
         "structural.StructuralForecaster",

@@ -10,10 +10,11 @@ from types import ModuleType
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.interpolate import CubicHermiteSpline
+from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -120,6 +121,40 @@ def test_path_interpolates_its_observations(monkeypatch):
     own = embedder.interpolate(SERIES).values[:, 0]
     assert_array_equal(own, np.concatenate([values[:, 0] for _, values in SERIES]))
     assert np.isfinite(embedder.transform(SERIES)).all()
+
+
+def test_a_question_finds_the_last_maximum_of_known_curves():
+    """Of splines, in numbers and dates; NaN where a series only rises, or has no observation."""
+    rng, series, expected = np.random.default_rng(0), [], []
+    for _ in range(5):
+        times = np.sort(rng.uniform(0, 9, 14))
+        curve = CubicSpline(times, rng.normal(size=14), bc_type="natural")
+        roots = curve.derivative().roots(extrapolate=False)
+        tops = roots[(curve.derivative(2)(roots) < 0)]
+        series.append((times, curve(times)))
+        expected.append(times[-1] - tops[-1])
+    series += [([0.0, 1.0, 3.0], [0.0, 1.0, 3.0]), ([0.0, 1.0], [np.nan, np.nan])]
+    start = pd.Timestamp("2026-03-28", tz="Europe/Berlin")  # the clocks change the next night
+    dated = [(start + pd.to_timedelta(t, unit="h"), x) for t, x in series]
+    for own, unit in ((series, {}), (dated, {"time_unit": "h"})):
+        panel = Panel.from_series(own, empty="keep", **unit)
+        path = InterpolationTransformer(kind="cubic").fit(panel).path(panel)
+        found = PAGE.time_since_maximum(path)
+        assert_allclose(found[:5], expected, atol=1e-3)
+        assert np.isnan(found[5:]).all()
+
+
+def test_a_question_is_asked_of_a_trained_path():
+    """Before its last maximum the path rises; after it, up to the end, it never rises again."""
+    model = small().fit(SERIES)
+    found = PAGE.time_since_maximum(model.path(SERIES))
+    asked = np.flatnonzero(found > 0.02)
+    assert len(asked) > 3
+    for k in asked:
+        times = np.append(-found[k] - 0.01, np.linspace(0.01 - found[k], -0.001, 50))
+        slope = model.path(SERIES[k : k + 1]).slope(times, relative_to="end").values[:, 0]
+        assert slope[0] > 0 > slope[1]
+        assert not ((slope[1:-1] > 0) & (slope[2:] < 0)).any()
 
 
 def test_paths_of_the_package_are_in_its_list():

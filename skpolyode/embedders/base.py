@@ -66,6 +66,8 @@ class Embedder(ABC):
     inputs: InputEncoder | None = None
     device = torch.device("cpu")
     """Device of the computations."""
+    n_slopes: int | None = None
+    """Number of derivatives that `path_values` has, by its `order`; None: it takes no order."""
 
     @abstractmethod
     def features(self, panel: Panel) -> np.ndarray:

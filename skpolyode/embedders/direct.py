@@ -13,6 +13,7 @@ import torch
 from skpolyode.embedders.base import CHUNK_ROWS, Embedder, MemoryReadout, map_chunks, map_slices
 from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import (
+    SLOPES,
     ChannelRows,
     PathQuery,
     path_pieces,
@@ -94,20 +95,36 @@ class PathEmbedder(DirectEmbedder):
         c[..., 0] += first
         return c
 
-    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) of the interpolating path at any times; constant beyond its ends."""
+    @property
+    def n_slopes(self) -> int:
+        """Number of derivatives of the path."""
+        return 3 if self.path in SLOPES else int(self.path == "linear")
+
+    def path_values(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, order: int = 0
+    ) -> np.ndarray:
+        """Values (Q, D) of the interpolating path at any times; constant beyond its ends.
+
+        Or its derivatives of an `order`: from the right, at the last row from the left.
+        """
 
         def part_values(part: slice) -> np.ndarray:
             bounds = offsets[part.start : part.stop + 1]
-            return self._path_values(panel[part], times[bounds[0] : bounds[-1]], bounds - bounds[0])
+            part_times = times[bounds[0] : bounds[-1]]
+            return self._path_values(panel[part], part_times, bounds - bounds[0], order)
 
         return np.concatenate(map_slices(part_values, panel.lengths))
 
-    def _path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    def _path_values(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, order: int
+    ) -> np.ndarray:
         asked, (scaler, unit) = PathQuery.of(panel, times, offsets), self.units
         series = series_index(offsets)
         since = (asked.times - panel.start[series]) / unit
         elapsed = (panel.end - panel.start) / unit
+        if order:
+            since = np.where(since == elapsed[series], np.nextafter(since, -np.inf), since)
+        since = np.minimum(since, elapsed[series])  # held from there on, however far ahead
         values = scaler.read(panel.values)
         result = np.zeros((len(since), values.shape[1]))
         for group in split_channels(panel.elapsed / unit, values, series_of_rows(panel)):
@@ -115,13 +132,14 @@ class PathEmbedder(DirectEmbedder):
             group_offsets = np.searchsorted(group.series, np.arange(len(elapsed) + 1))
             row = rows_until(group.times, group_offsets, since, offsets)
             after = row >= group_offsets[series]  # the channel has been observed
-            is_last = (row + 1 == group_offsets[1:][series])[after]  # held, however far ahead
-            signal, row = first[series], row[after]
-            u = np.where(is_last, 0.0, since[after] - group.times[row])[:, None]
+            signal, row = first[series] * (order == 0), row[after]
+            u = (since[after] - group.times[row])[:, None]
             derivatives = pieces.start.numpy()[row]
-            for q in range(derivatives.shape[2]):
-                signal[after] += derivatives[..., q] * u**q / math.factorial(q)
+            for q in range(derivatives.shape[2] - order):
+                signal[after] += derivatives[..., q + order] * u**q / math.factorial(q)
             result[:, group.channels] = signal
+        if order:
+            return result * (scaler.scale / unit**order)
         return asked.keep_observed(scaler.inverse(result))
 
 

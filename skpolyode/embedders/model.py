@@ -406,9 +406,7 @@ class ModelEmbedder(Embedder):
             return features
         return self.past.with_duration(features, panel.start, panel.end)
 
-    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Values (Q, D) of the smoothed path; forecasts after the last observations."""
-        return smoother.path_values(self, panel, times, offsets)
+    path_values = smoother.path_values
 
     def residuals(self, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
         """One-step errors (n_obs, D), in the user's units and in expected standard deviations.

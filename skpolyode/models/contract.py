@@ -408,6 +408,12 @@ class SequenceModel(nn.Module, ABC):
     2.5
     """
 
+    step_size = max_gap = torch.inf
+    """Longest smooth piece of a path, and the time after an observation when it is constant."""
+
+    steps_share_gaps = False
+    """Whether steps divide a gap evenly; if not, each time is reached by steps of its own."""
+
     single: Any = None
     """Runs one series at a time, of models that are faster so; else None."""
 

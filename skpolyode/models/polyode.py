@@ -107,6 +107,8 @@ class PolyODE(SequenceModel):
     0.0
     """
 
+    steps_share_gaps = True
+
     def __init__(
         self,
         field: WalledMLP,

@@ -1,3 +1,5 @@
-"""Means and integrals of paths over windows, slopes, and their uncertainty."""
+"""A path and its questions: values, slopes, means and integrals, and their uncertainty."""
 
-__all__: list[str] = []
+from skpolyode.questions.path import Path
+
+__all__ = ["Path"]

@@ -38,6 +38,7 @@ from skpolyode.saving.objects import register_estimator, save
 from skpolyode.transformers.input import fit_series, read_panel
 
 if TYPE_CHECKING:
+    from skpolyode.questions.path import Path
     from skpolyode.streams.stream import SeriesStream
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -329,28 +330,47 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If a time is outside the window; the message names the series.
         """
         check_is_fitted(self)
-        past = self.embedder_.past
 
-        def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-            return past.read_past(self.embedder_.coefficients(panel), panel, times, offsets)
+        def read(panel: Panel, *at: np.ndarray) -> np.ndarray:
+            return self.embedder_.past.read_past(self.embedder_.coefficients(panel), panel, *at)
 
-        return self._found(X, times, relative_to, read, past.own_times)
+        return self._remembered(read, X, times, relative_to)
 
-    def _found(
-        self,
-        X: Any,
-        times: Any = None,
-        relative_to: str | None = None,
-        read: Callable[..., np.ndarray] | None = None,
-        default: Callable[[Panel], tuple[np.ndarray, np.ndarray]] = lambda x: (x.times, x.offsets),
+    def _remembered(
+        self, read: Callable[..., np.ndarray], X: Any, times: Any, relative_to: str | None
     ) -> Panel:
-        """Values that `read` returns at `times`; None: at the `default` times of the panel.
+        """Values that `read` returns at `times`; None: at the series' own within the memory."""
+        panel, past = read_panel(self, X, reset=False), self.embedder_.past
+        at = past.own_times(panel) if times is None else query_times(panel, times, relative_to)
+        return panel.like(at[0], fill_values(panel, *at, read), at[1])
 
-        Without `read` the path, which may be past limits.
+    @available_if(lambda transformer: transformer.has_path)
+    def path(self, X: Any) -> Path:
+        """Series conditioned on their observations, which can be asked at any time.
+
+        `interpolate`, `derivative`, `average` and `integral` ask it. It is for questions of your
+        own, such as the time since the last maximum.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+
+        Returns
+        -------
+        Path
+            It answers as the methods above do, and does not change if this transformer is fitted
+            again.
+
+        Examples
+        --------
+        >>> from skpolyode import InterpolationTransformer
+        >>> series = [([0.0, 1.0, 3.0], [2.0, 4.0, 0.0])]
+        >>> path = InterpolationTransformer().fit(series).path(series)
+        >>> [round(ask([2.0]).values.item(), 6) for ask in (path.value, path.slope)]
+        [2.0, -2.0]
         """
-        panel, read = read_panel(self, X, reset=False), read or self.embedder_.path_values
-        flat, offsets = default(panel) if times is None else query_times(panel, times, relative_to)
-        return panel.like(flat, fill_values(panel, flat, offsets, read), offsets)
+        return seams.wing("questions").Path(self, X)
 
     @available_if(lambda transformer: transformer.has_path)
     def interpolate(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
@@ -392,8 +412,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ValueError
             If a time is not finite, or a series is not valid.
         """
-        check_is_fitted(self)
-        return self._found(X, times, relative_to, self.embedder_.limited_path)
+        return self.path(X).value(times, relative_to)
 
     @available_if(lambda transformer: transformer.has_path)
     def average(
@@ -457,7 +476,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         0      x0         1.0
         1      x0         2.5
         """
-        return seams.questions().integrals(self, X, (start, end), relative_to, coverage, mean=True)
+        return self.path(X).integral(start, end, relative_to, coverage, mean=True)
 
     @available_if(lambda transformer: transformer.has_path)
     def integral(
@@ -496,7 +515,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         ValueError
             As in `average`.
         """
-        return seams.questions().integrals(self, X, (start, end), relative_to, coverage, mean=False)
+        return self.path(X).integral(start, end, relative_to, coverage)
 
     @available_if(lambda transformer: transformer.has_path)
     def derivative(
@@ -542,7 +561,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         >>> model.derivative(series, [0.5, 1.0, 3.0]).values.ravel().round(6).tolist()
         [2.0, -2.0, -2.0]
         """
-        return seams.questions().slopes(self, X, times, order, relative_to)
+        return self.path(X).slope(times, order, relative_to)
 
     @available_if(lambda transformer: hasattr(transformer, "sample_paths"))
     def derivative_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
@@ -570,7 +589,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If a time is before the first observation of its series, or the errors of paths or
             forecasts are not known.
         """
-        return seams.questions().slope_stds(self, X, times, relative_to)
+        return self.path(X).slope_std(times, relative_to)
 
     @available_if(lambda transformer: transformer.has_stream)
     def stream(self, X: Any = 1, static: Any = None, keep: Any = None) -> SeriesStream:
@@ -601,7 +620,7 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
             If the number is not positive, or a series is not valid.
         """
         check_is_fitted(self)
-        kind = seams.stream_class(self.embedder_)
+        kind = seams.wing("streams").stream_class(self.embedder_)
         if not isinstance(X, Integral):
             return kind.after(self.embedder_, read_panel(self, X, reset=False), keep)
         if X < 1:

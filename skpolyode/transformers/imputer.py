@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,16 +23,14 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skpolyode.embedders import ChannelScaler
 from skpolyode.errors import naming_owner, plain_repr
-from skpolyode.panel import Panel, is_ragged, query_times
+from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.cells import Times
 from skpolyode.panel.convert import shape_of
-from skpolyode.panel.query import edge, read_duration, read_leads, times_since
+from skpolyode.panel.query import read_duration, read_leads, times_since
 from skpolyode.panel.select import (
     ENOUGH_ROWS,
     drop_empty,
-    fill_values,
     hide_cells,
-    observed_part,
     observed_series,
     series_chunks,
     series_of_rows,
@@ -50,7 +48,6 @@ from skpolyode.transformers.base import (
 )
 from skpolyode.transformers.input import (
     align_to_frozen,
-    as_fitted,
     one_each,
     read_panel,
     unchanged_by_errors,
@@ -142,7 +139,7 @@ def _returns_tables(imputer: PanelImputer) -> bool:
 
 def _is_trained(imputer: PanelImputer) -> bool:
     model = getattr(imputer, "transformer_", imputer.transformer or PolyODETransformer())
-    if not hasattr(model, "interval_around"):
+    if not hasattr(model, "interpolate_interval"):
         raise AttributeError(
             f"{type(model).__name__} trains no model whose errors could be known: for intervals, "
             "impute with a PolyODETransformer."
@@ -240,7 +237,9 @@ class PanelImputer(PathTransformer):
             known = panel.like(panel.times, panel.values, panel.offsets).since_start()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # `fit` has warned about these series
-                self.refinement_ = learn_refinement(known, lambda x: model._found(x).values)
+                self.refinement_ = learn_refinement(
+                    known, lambda x: model.path(x).value(limited=False).values
+                )
 
     def _refined(self, path: Panel, panel: Panel, rows: Any) -> Panel:
         """The path, corrected between the first and the last row of each series.
@@ -274,7 +273,7 @@ class PanelImputer(PathTransformer):
             An array of an array, a table of two axes after `set_output`, too; else a Panel with the
             times of the series, which `set_output` does not change (see `Panel.to_long`).
         """
-        (filled,) = self._filled(X, lambda path, *_: [path])
+        (filled,) = self._filled(X)
         return filled
 
     @available_if(_is_trained)
@@ -301,36 +300,27 @@ class PanelImputer(PathTransformer):
             are the observation.
         """
         check_is_fitted(self)
-
-        def ends(path: Panel, panel: Panel, times: Any = None) -> tuple[Panel, Panel]:
-            return self.transformer_.interval_around(path, panel, times, coverage)
-
-        lower, upper = self._filled(X, ends)
+        lower, upper = self._filled(X, coverage)
         return lower, upper
 
-    def _filled(self, X: Any, around: Callable[..., Sequence[Panel]]) -> list[Any]:
-        """Panels that `around` makes from the path, with observed cells restored, in the form of X.
-
-        `around` is called with the path, the series and, for a table or an array, the query times.
-        """
-        panel = read_panel(self, X, reset=False)
-        if is_ragged(X):
-            results = []
-            path = self._refined(self.transformer_._found(panel), panel, slice(None))
-            for filled in around(path, panel):
-                values = self._completed(filled, panel, slice(None))
-                rows = filled.like(filled.times, values, filled.offsets).rows
-                rows = replace(rows, beside=panel.rows.beside)  # errors of the observations
-                results.append(Panel.from_rows(rows, checked=filled.is_checked))
-            return results
-        # The rows of a table are whole series; series of a 3-D array may end in padding.
-        shape = shape_of(X)
-        shape = shape if len(shape) == 3 else (panel.n_series, panel.lengths[0])
-        first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
-        rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
-        asked = panel, first + np.arange(shape[1])
-        found = around(self._refined(self.transformer_._found(*asked), panel, rows), *asked)
-        return [self._completed(each, panel, rows).reshape(shape) for each in found]
+    def _filled(self, X: Any, coverage: float | None = None) -> list[Any]:
+        """Refined path, or the ends of its interval, with observed cells restored, like X."""
+        panel, rows, times = read_panel(self, X, reset=False), slice(None), None
+        if not is_ragged(X):  # rows of a table are whole series; those of an array may be padded
+            shape = shape_of(X)
+            shape = shape if len(shape) == 3 else (panel.n_series, panel.lengths[0])
+            first = panel.times[0]  # not 0 where the columns of a frame are called 1, 2, ...
+            rows = series_of_rows(panel) * shape[1] + (panel.times - first).astype(np.int64)
+            times = first + np.arange(shape[1])
+        path = self.transformer_.path(panel)
+        values = self._refined(path.value(times, limited=False), panel, rows)
+        ends = path.interval(times, coverage, around=values) if coverage is not None else [values]
+        found = [self._completed(each, panel, rows) for each in ends]
+        if times is not None:
+            return [each.reshape(shape) for each in found]
+        panels = [values.like(values.times, each, values.offsets) for each in found]
+        kept = (replace(each.rows, beside=panel.rows.beside) for each in panels)  # such as errors
+        return [Panel.from_rows(each, checked=values.is_checked) for each in kept]
 
     def _completed(self, filled: Panel, panel: Panel, rows: Any) -> np.ndarray:
         """Values (Q, D) within limits, in which `rows` have the observations of a panel.
@@ -739,15 +729,12 @@ class Resampler(PathTransformer):
         float64 ndarray of shape (n_series, n_channels, n_points)
             Values in the units of the channels.
         """
-        panel = as_fitted(self.transformer_, read_panel(self, X, reset=False))
+        path, grid = self.transformer_.path(read_panel(self, X, reset=False)), self._grid
+        panel, n_points = path.panel, len(grid)
         if self.relative_to is None:
-            grid = panel.rows.times._replace(counts=self._grid, ticks=None)
-            times, offsets = query_times(panel, grid.to_user())
-        else:
-            seen = observed_part(panel)
-            origin = edge(self.relative_to, seen.start, seen.end)
-            times = (origin[:, None] + self._grid).ravel()
-            offsets = np.arange(panel.n_series + 1) * len(self._grid)
-        found = fill_values(panel, times, offsets, self.transformer_.embedder_.limited_path)
-        values = found.reshape(panel.n_series, len(self._grid), panel.n_channels)
-        return np.ascontiguousarray(values.transpose(0, 2, 1))
+            grid = panel.rows.times._replace(counts=grid, ticks=None).to_user()
+        found = path.value(grid, self.relative_to)
+        values = np.full((panel.n_series, panel.n_channels, n_points), np.nan)
+        at = found.values.reshape(-1, n_points, panel.n_channels)  # without series without rows
+        values[found.lengths > 0] = at.transpose(0, 2, 1)
+        return values

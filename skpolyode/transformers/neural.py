@@ -21,7 +21,7 @@ from torch import Tensor
 from skpolyode.embedders import ModelEmbedder, Units
 from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
 from skpolyode.embedders.fitting import hold_out, judging_part, report_hold_out, with_validation
-from skpolyode.errors import check_share, check_switch, plain_repr
+from skpolyode.errors import check_switch, plain_repr
 from skpolyode.futures.continued import Ahead, SamplesFutures
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import Sizes
@@ -426,49 +426,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         >>> bool((width[::2] == 0).all()), bool((width[1::2] > 0).all())
         (True, True)
         """
-        panel = read_panel(self, X, reset=False)
-        path = self._found(panel, times, relative_to)
-        return self.interval_around(path, panel, times, coverage, relative_to)
-
-    def interval_around(
-        self,
-        path: Panel,
-        X: Any,
-        times: Any = None,
-        coverage: float = 0.9,
-        relative_to: str | None = None,
-    ) -> tuple[Panel, Panel]:
-        """As `interpolate_interval`, around another path; for estimators that wrap this one.
-
-        Parameters
-        ----------
-        path : Panel
-            Values at these times, as `interpolate` returns them.
-        X : Panel, list of (times, values), list of DataFrames, or array
-            As in `interpolate_interval`.
-        times : array-like of shape (Q,), list of such or None, default=None
-            As in `interpolate_interval`.
-        coverage : float, default=0.9
-            As in `interpolate_interval`.
-        relative_to : {"start", "end"} or None, default=None
-            As in `interpolate_interval`.
-
-        Returns
-        -------
-        tuple of two Panels
-            As of `interpolate_interval`.
-        """
-        check_is_fitted(self)
-        check_share("coverage", coverage)
-        if (paths := self.embedder_.path_calibration) is None:
-            raise ValueError("errors of paths are not known: fit again, with this version.")
-        panel = read_panel(self, X, reset=False)
-        half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
-        half = self._found(panel, times, relative_to, half_widths).values
-        ends = np.stack([path.values - half, path.values + half])
-        both = self.scaler_.within_limits(ends, panel, path.offsets)
-        lower, upper = (path.like(path.times, values, path.offsets) for values in both)
-        return lower, upper
+        return self.path(X).interval(times, coverage, relative_to)
 
     def _forecasting(self) -> ModelEmbedder:
         check_is_fitted(self)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -12,14 +11,13 @@ import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.dynamics.field import drawn
 from skpolyode.embedders import MemoryReadout, ModelEmbedder, Units
 from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
-from skpolyode.embedders.variance import path_std, std_coefficients, with_variance
+from skpolyode.embedders.variance import std_coefficients, with_variance
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
 from skpolyode.models.contract import InputSizes, zero_map
@@ -378,8 +376,7 @@ class PolyODETransformer(NeuralTransformer):
         >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
         True
         """
-        check_is_fitted(self)
-        return self._found(X, times, relative_to, partial(path_std, self.embedder_))
+        return self.path(X).std(times, relative_to)
 
     @available_if(_knows_std)
     def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
@@ -411,17 +408,16 @@ class PolyODETransformer(NeuralTransformer):
         ValueError
             If a time is outside the window; the message names the series.
         """
-        past = self.embedder_.past
 
-        def read(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        def read(panel: Panel, *at: np.ndarray) -> np.ndarray:
             coefficients = std_coefficients(self.embedder_, panel)
-            found = past.of_differences.read_past(coefficients, panel, times, offsets)
+            found = self.embedder_.past.of_differences.read_past(coefficients, panel, *at)
             # Polynomials oscillate below 0 where the deviation is small. For exact sines 1 % of all
             # values were 0 at errors of 1e-3; with the floor, errors are 0.75 to 0.9 of the std.
             least = _LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1))
-            return np.maximum(found, self.scaler_.inverse_std(least)[series_index(offsets)])
+            return np.maximum(found, self.scaler_.inverse_std(least)[series_index(at[1])])
 
-        return self._found(X, times, relative_to, read, past.own_times)
+        return self._remembered(read, X, times, relative_to)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         read, unit = encoders_of(panel), typical_gap(panel)

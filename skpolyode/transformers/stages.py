@@ -604,5 +604,5 @@ class StackForecasts(Stage):
 
     def run(self, state: FitState) -> None:
         """Set them, as `skpolyode.seams` has it."""
-        seams.questions().learn_path_errors(state)
-        seams.stack_forecasts(state)
+        seams.wing("questions.errors").learn_path_errors(state)
+        seams.wing("ensemble.stacking").stack_forecasts(state)

@@ -22,8 +22,8 @@ from skpolyode import (
     load,
 )
 from skpolyode.embedders import ChannelScaler, Units
-from skpolyode.questions.answers import edges
 from skpolyode.questions.errors import Course, PathErrors
+from skpolyode.questions.path import edges
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
 
