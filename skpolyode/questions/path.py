@@ -88,6 +88,9 @@ class Path:
     >>> from skpolyode import InterpolationTransformer
     >>> series = [([0.0, 1.0, 3.0], [2.0, 4.0, 0.0])]
     >>> path = InterpolationTransformer().fit(series).path(series)
+    >>> path
+    Path(InterpolationTransformer, Panel(1 series, 1 channel, 3 observations, 100% of cells \
+observed, times 0 to 3))
     >>> path.value([0.5, 2.0]).values.ravel().round(6).tolist()
     [3.0, 2.0]
     >>> path.slope([0.5, 2.0]).values.ravel().round(6).tolist()
@@ -103,6 +106,10 @@ class Path:
         self.start, self.end = seen.start, seen.end
         self._transformer, self._embedder = copy(transformer), transformer.embedder_
         self._forecasts = hasattr(transformer, "sample_paths")
+
+    def __repr__(self) -> str:
+        """Name what made the path, and describe its series."""
+        return f"Path({type(self._transformer).__name__}, {self.panel!r})"
 
     def value(
         self, times: Any = None, relative_to: str | None = None, *, limited: bool = True
