@@ -35,6 +35,7 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_smoothing_spline
 from scipy.special import ndtri
+from skpolyode.questions.errors import Course
 
 from benchmarks.known_laws import N_AHEAD, N_KNOWN, PROCESSES, uneven
 from benchmarks.lines import heading, line
@@ -42,7 +43,6 @@ from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
 from skpolyode.panel.select import keep_rows
 from skpolyode.questions.answers import nodes_between
-from skpolyode.questions.errors import Course
 
 COVERAGE, N_OTHERS, FINER = 0.9, 60, 16
 FIRST, LAST, BOTH, BEYOND = 10, 30, 25, 10  # rows of windows; rows ahead of the window "both"

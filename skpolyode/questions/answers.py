@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.dynamics.integrate import count_steps
-from skpolyode.embedders.base import Embedder, Late
+from skpolyode.embedders.base import Embedder
 from skpolyode.embedders.paths import SLOPES, PathQuery, rows_until
 from skpolyode.errors import check_share
 from skpolyode.futures.continued import grid_leads
@@ -35,8 +35,6 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.units import clipped
-from skpolyode.questions.errors import Course, PathErrors
-from skpolyode.questions.errors import learn_path_errors as learn_path_errors
 from skpolyode.transformers.input import read_panel
 
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
@@ -105,7 +103,7 @@ def _integrals(
     if not forecasts:
         return past
     errors = known_errors(transformer)
-    course = Course.of(embedder, panel, at.times, at.offsets, errors.gap)
+    course = errors.course(embedder, panel, at.times, at.offsets)
     std = errors.of_integrals(course, at.weights, at.offsets)
     std *= transformer.scaler_.scale
     scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
@@ -135,12 +133,10 @@ def _sums_ahead(
         yield from zip(ahead[part], paths.integrals(), strict=True)
 
 
-def known_errors(transformer: Any) -> PathErrors:
+def known_errors(transformer: Any) -> Any:
     """The error model of paths; a ValueError if there is none."""
     errors = transformer.embedder_.path_errors
-    if isinstance(errors, Late):
-        errors = errors.learned
-    if errors is None:
+    if errors is None or errors.law is None:
         raise ValueError(
             "the errors of paths are not known: fit again with this version, on at least 60 rows "
             "in series of five rows or more. `interpolate` and `derivative` need no errors."
@@ -179,7 +175,7 @@ def slope_stds(transformer: Any, X: Any, times: Any, relative_to: str | None) ->
     def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
         leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
-        course = Course.of(embedder, panel, inside, offsets, errors.gap)
+        course = errors.course(embedder, panel, inside, offsets)
         found = errors.of_slopes(course) * scaler.scale
         counts = offsets_from(leads >= 0)[offsets]
         if counts[-1]:

@@ -430,6 +430,45 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         path = self._found(panel, times, relative_to)
         return self.interval_around(path, panel, times, coverage, relative_to)
 
+    def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Standard deviation of `interpolate`, at any times, also after the last observation.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `interpolate`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `interpolate`.
+
+        Returns
+        -------
+        Panel
+            Standard deviation of the signal, without noise, around the path, in the units of the
+            channels. It is 0 at exact observations. Half widths of `interpolate_interval` with a
+            coverage of 0.9 are 1.645 times that of a new observation, ``sqrt(std**2 + noise**2)``,
+            with the noise of an observation (`noise_` of a `PolyODETransformer`).
+
+        See Also
+        --------
+        interpolate_interval : Calibrated intervals.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode import PolyODETransformer
+        >>> t = np.linspace(0, 6, 13)
+        >>> series = [(t, np.sin(2 * t + k)) for k in range(8)]
+        >>> model = PolyODETransformer(n_coefficients=8, max_epochs=2, random_state=0).fit(series)
+        >>> std = model.interpolate_std(series, [3.0, 3.25])  # observed; between
+        >>> bool((std.values[::2] == 0).all()), bool((std.values[1::2] > 0).all())
+        (True, True)
+        """
+        check_is_fitted(self)
+        std = partial(self._path_errors().std_at, self.embedder_)
+        return self._found(X, times, relative_to, std)
+
     def interval_around(
         self,
         path: Panel,
@@ -460,15 +499,20 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         """
         check_is_fitted(self)
         check_share("coverage", coverage)
-        if (paths := self.embedder_.path_calibration) is None:
-            raise ValueError("errors of paths are not known: fit again, with this version.")
         panel = read_panel(self, X, reset=False)
-        half_widths = partial(paths.half_widths_at, self.embedder_, coverage)
+        half_widths = partial(self._path_errors().half_widths_at, self.embedder_, coverage)
         half = self._found(panel, times, relative_to, half_widths).values
         ends = np.stack([path.values - half, path.values + half])
         both = self.scaler_.within_limits(ends, panel, path.offsets)
         lower, upper = (path.like(path.times, values, path.offsets) for values in both)
         return lower, upper
+
+    def _path_errors(self) -> Any:
+        """Error model of paths; a ValueError without one."""
+        embedder = self.embedder_
+        if embedder.path_errors is None or embedder.calibration is None:
+            raise ValueError("errors of paths are not known: fit again, with this version.")
+        return embedder.path_errors
 
     def _forecasting(self) -> ModelEmbedder:
         check_is_fitted(self)

@@ -25,7 +25,6 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.fitting import LARGEST_EPOCH, Split, make_task
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import bridged_waves, hide_beginnings, hide_rows
-from skpolyode.embedders.variance import with_variance
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
@@ -577,22 +576,6 @@ class LearnBeginnings(Stage):
         state.report.add(self.name, outcome, n, channels=int((most > 0).sum()))
 
 
-class LearnVariance(Stage):
-    """Prepare the variance of path errors of a filter.
-
-    It is learned when it is first asked for, or saved: it takes up to a sixth of a fit.
-    """
-
-    name: ClassVar[str] = "variance"
-
-    def run(self, state: FitState) -> None:
-        """Add a variance head to the embedder."""
-        if not state.embedder.filters:
-            return
-        state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
-        state.report.add(self.name, "is learned when asked for", len(state.windows.panel))
-
-
 class StackForecasts(Stage):
     """Prepare the weights of forecasts and the errors of forecasts and paths.
 
@@ -604,5 +587,4 @@ class StackForecasts(Stage):
 
     def run(self, state: FitState) -> None:
         """Set them, as `skpolyode.seams` has it."""
-        seams.questions().learn_path_errors(state)
         seams.stack_forecasts(state)
