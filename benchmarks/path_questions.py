@@ -35,7 +35,6 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import CubicSpline, PchipInterpolator, make_smoothing_spline
 from scipy.special import ndtri
-from skpolyode.questions.errors import Course
 
 from benchmarks.known_laws import N_AHEAD, N_KNOWN, PROCESSES, uneven
 from benchmarks.lines import heading, line
@@ -100,8 +99,7 @@ def marginal_widths(
     """Mean half widths (B,) over windows of the intervals at single times."""
     embedder = model.embedder_
     at = nodes_between(embedder, known, start, np.minimum(end, known.end))
-    errors = embedder.path_errors
-    std = errors.std(Course.of(embedder, known, at.times, at.offsets))[:, 0]
+    std = embedder.path_errors.course(embedder, known, at.times, at.offsets).std[:, 0]
     own = ndtri((1 + COVERAGE) / 2) * embedder.units.scaler.scale[0] * std * at.weights
     series = np.repeat(np.arange(known.n_series), np.diff(at.offsets))
     total = np.bincount(series, own, minlength=known.n_series)

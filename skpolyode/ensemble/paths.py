@@ -94,7 +94,7 @@ class Answers(NamedTuple):
         return self.expected * np.where(self.distance == 0, 0.0, widths)
 
 
-@saved(law="D", calibration="D", noise="D unsigned", typical="D unsigned")
+@saved(law="D", calibration="D", noise="D unsigned", typical="D unsigned", by_gap="D S")
 @dataclass(frozen=True, eq=False)
 class PathErrors:
     """Error model of paths between observations, of which all that is said of errors follows.
@@ -106,6 +106,9 @@ class PathErrors:
         exact.
     typical : float64 ndarray of shape (D,)
         Typical posterior variance at observations with known errors; else 1.
+    by_gap : float64 ndarray of shape (D, S) or None, default=None
+        Change of the predictors of the size of errors with the logarithm of the mean gap: steps
+        over longer gaps are larger. None: no change.
     law : SizeLaw or None, default=None
         Size of errors by the distance from observations. None with too few observations.
     calibration : Calibration or None, default=None
@@ -117,6 +120,7 @@ class PathErrors:
     level: ClassVar[float] = _LEVEL
     noise: np.ndarray
     typical: np.ndarray
+    by_gap: np.ndarray | None = None
     law: SizeLaw | None = None
     calibration: Calibration | None = None
     correlation: Correlation | None = None
@@ -144,6 +148,8 @@ class PathErrors:
             rows = hidden.any(axis=1)
             *query, actual = held_back(copies, hidden)
             asked, series = PathQuery.of(*query), series_index(query[2])
+            if not parts:
+                found = replace(found, by_gap=_changes_by_gap(model, panel, query[0]))
             wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
             wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
             variance = np.broadcast_to(found.noise**2, wrong.shape)
@@ -151,14 +157,14 @@ class PathErrors:
                 own = copies.errors[rows] / scaler.scale
                 variance = np.where(np.isnan(own), variance, own**2)
             whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
-            extra = variance, found._at_rows(model, asked), _signs(model, query[0], series)
+            extra = variance, found._at_rows(model, asked), found._signs(model, query[0])[series]
             parts.append((asked, wrong, Gaps.of(asked, unit), *extra, *whose))
         queries, wrong, gaps, *others = zip(*parts, strict=True)
         wrong, *others = (np.concatenate(x) for x in (wrong, *others))
-        if np.isfinite(wrong).sum() < SETTINGS.fewest:
-            return found
         variance, at_rows, signs, series, times, is_new = others
         predictors = np.concatenate([own.predictors for own in gaps])
+        if (np.isfinite(wrong) & (predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
+            return found
         law = SizeLaw.learn(wrong, predictors, np.stack([variance, at_rows]))
         grown, floor, _ = law.squares(predictors)
         sizes = np.sqrt(variance + grown + at_rows * floor)
@@ -171,6 +177,11 @@ class PathErrors:
         scores = np.clip(scores[first] / (widths[first] + NEGLIGIBLE), -4, 4)
         course = found._course(model, queries[0], gaps[0], widths[first])
         return replace(found, correlation=Correlation.learn(scores, course, series[first]))
+
+    def _signs(self, model: ModelEmbedder, panel: Panel) -> np.ndarray:
+        """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
+        signs = _signs(model, panel)
+        return signs if self.by_gap is None else signs - self.by_gap * _log_gaps(model, panel)
 
     def _at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
@@ -210,16 +221,16 @@ class PathErrors:
         nearest : float
             Least distance to an observation, as a share of the gap.
         """
-        asked, signs = (
-            PathQuery.of(panel, times, offsets),
-            _signs(model, panel, series_index(offsets)),
-        )
+        asked, series = PathQuery.of(panel, times, offsets), series_index(offsets)
         gaps = Gaps.of(asked, model.units.time_scale, nearest)
         distance, least = np.minimum(gaps.distance, _NEVER), np.zeros(gaps.distance.shape)
-        is_open = (asked.before >= 0) & (asked.following < 0) & (distance > 0)
+        is_last = (times == panel.end[series])[:, None]  # as a forecast says
+        is_open = (asked.following < 0) & (distance > 0) & ((asked.before >= 0) | is_last)
         distance[is_open | (times < asked.times)[:, None]] = np.nan  # hidden rows are later
         if model.filters:  # the path need not pass through observations
             distance = np.maximum(distance, _NOWHERE)
+        signs = (ask(model, panel)[series] for ask in (_signs, self._signs))
+        signs = np.where(np.isnan(distance)[..., None], *signs)
         expected = np.ones(distance.shape)
         if self.law is not None:
             grown, floor, _ = self.law.squares(gaps.predictors)
@@ -303,11 +314,32 @@ def _typical(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     return np.array([np.median(own) if len(own) else 1.0 for own in each]) + LEAST
 
 
-def _signs(model: ModelEmbedder, panel: Panel, series: np.ndarray) -> np.ndarray:
-    """Predictors (Q, D, S) of the error size of the `series` (Q,), from all their rows."""
+def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """Predictors (n_series, D, S) of the error size of series, from all their rows."""
     rows, last = model.standardised(panel).values, panel.offsets[1:] - 1
     expected = np.ones((panel.n_series, panel.n_channels))
-    return signs_of_errors(rows, panel.offsets, last, expected)[series]
+    return signs_of_errors(rows, panel.offsets, last, expected)
+
+
+def _changes_by_gap(model: ModelEmbedder, whole: Panel, hidden: Panel) -> np.ndarray:
+    """Changes (D, S) of predictors with the logarithm of the mean gap, from hidden rows."""
+    signs, gaps = (
+        np.subtract(*(ask(model, panel).mean(axis=0) for panel in (hidden, whole)))
+        for ask in (_signs, _log_gaps)
+    )
+    return np.where(np.abs(gaps) > SETTINGS.nearest, signs / np.where(gaps == 0, 1.0, gaps), 0.0)
+
+
+def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """Logarithms (n_series, D, 1) of mean gaps in units of the model; 0 with one observation."""
+    seen, first = ~np.isnan(panel.values), panel.offsets[:-1]
+    counts = np.add.reduceat(seen, first, axis=0, dtype=np.int64)
+    start, end = (
+        f.reduceat(np.where(seen, panel.times[:, None], fill), first)
+        for f, fill in ((np.minimum, np.inf), (np.maximum, -np.inf))
+    )
+    length = np.where(counts > 1, end - start, 1.0) / np.maximum(counts - 1, 1)
+    return np.where(counts > 1, np.log(length / model.units.time_scale), 0.0)[..., None]
 
 
 def _enlarged(scores: np.ndarray, is_new: np.ndarray, n_new: int) -> np.ndarray:

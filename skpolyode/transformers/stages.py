@@ -272,6 +272,11 @@ class TrainFilter(Train):
         # The user, the model or the data may decide it before training.
         choice, has_errors = state.params["observations"], state.windows.panel.errors is not None
         given = state.embedder.filters or has_errors or choice != "auto"
+        if state.embedder.filters and not (state.windows.panel.lengths > 1).any():
+            raise ValueError(
+                "noise is learned from forecasts, but no series has two rows with observations: "
+                "give longer series, or take observations='exact'."
+            )
         found: list[FilterTest] = []  # one, if there is a test
         super().run(state, None if given else self._noise_test(state, found))
         kind = "noisy" if state.embedder.filters else "exact"
