@@ -4,7 +4,7 @@
 
 A filter with default parameters is fitted to 200 series with noise, given in parts of the channel's
 standard deviation (of sines of amplitude .5 to 1.5: in their units). 500 other series are observed
-for two thirds of their span, and forecast at their later times by the free run. Printed is, for
+for two thirds of their span, and forecast at their later times. Printed is, for
 leads in typical gaps of the set, the share of the truth without noise within 1.645 standard
 deviations (.90 if errors are normal and of that size), and how much larger the root mean square
 error is than that of the standard deviations.
@@ -65,7 +65,7 @@ def measure(name: str, noise: float, seed: int) -> list[str]:
     truth = split_rows(clean[N_TRAIN:], cuts)[1].values
     asked = [times for times, _ in later]
     lead = (later.times - np.repeat(seen.times[seen.offsets[1:] - 1], later.lengths)) / gap
-    error = model.forecast(seen, asked, combine=False).values - truth
+    error = model.forecast(seen, asked).values - truth
     std = model.stream(seen).forecast_std(asked).values
     cells = []
     for low, high in pairwise(EDGES):

@@ -4,6 +4,7 @@
     python -m benchmarks.intervals --data FOLDER     # and real ones, as benchmarks.real reads them
     python -m benchmarks.intervals --sets "two kinds" --seeds 0
     python -m benchmarks.intervals --processes 1 3 5 12 40 --seeds 0 1 --epochs 10
+    python -m benchmarks.intervals --between 12 30 200 --seeds 0 1 --epochs 8
 
 One model is trained on some series and forecasts others, from a cutoff at 60 % of each on, with
 and without scales of its calibration. Prints what intervals of 90 % cover, of all series and of the
@@ -19,6 +20,14 @@ has several. `--noise 0.3` adds noise to the made sets.
 With `--processes` a forecaster is trained on so many series of each of six processes whose law is
 known. For their future, and that of 60 other series, it prints what intervals of 90 % cover, and
 their mean width over that of an oracle's ("own" and "others"). Of fewer series more seeds are used.
+
+With `--between` a transformer is trained on so many series of two or three channels whose truth is
+known at all times, and asked about 100 others at times between rows: sines, reverting walks of
+different sizes, and Lorenz63, exact and with noise of 0.2. Of 30 rows, a cell in three is missing.
+By thirds of the distance to the nearest observation of the channel, and before its first one, it
+prints the root mean square error, what intervals of 50 and 90 % of a new observation hold, the
+median half width and the mean score of those of 90 %, and the share of the truth within 1.645
+standard deviations of `interpolate_std`.
 """
 
 from __future__ import annotations
@@ -45,6 +54,8 @@ from skpolyode.panel.select import keep_rows, observed_part, take
 MADE = ("two kinds", "two kinds, long", "one kind", "lorenz63", "lotka_volterra", "damped_pendulum")
 REAL_SETS = ("eicu", "storms", "pbcseq", "wages")
 COVERAGE = 0.9
+PLACES = ("nearest third", "middle third", "furthest third", "before the first")
+N_ROWS, N_DENSE, DURATION, N_ASKED = 30, 480, 24.0, 100  # rows and times of a series; series asked
 FEW, N_OTHERS = 6, 60  # series that a seed trains on at least, and is asked of
 
 
@@ -212,6 +223,103 @@ def oracle_ratio(
     return inside.mean(), (upper - lower).mean() / oracle.mean()
 
 
+def dense(name: str, n_series: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Times (N,), and true values (n_series, N, D)."""
+    t = np.linspace(0, DURATION, N_DENSE)
+    if name == "sines":
+        p, q = rng.uniform(0, 2 * np.pi, (2, n_series, 1))
+        swing = rng.uniform(0.8, 1.2, (n_series, 1)) * t + p
+        parts = [np.sin(swing) + np.sin(2.3 * t + q) / 2, np.cos(swing) - np.cos(1.3 * t + q) / 2]
+        return t, np.stack(parts, axis=2)
+    if name == "walks":
+        x = rng.standard_normal((n_series, N_DENSE, 2)) @ np.array([[1, 0.5], [0, 0.87]])
+        kept = np.exp(-0.3 * t[1])
+        for i in range(1, N_DENSE):
+            x[:, i] = kept * x[:, i - 1] + np.sqrt(1 - kept**2) * x[:, i]
+        return t, x * rng.lognormal(0, 0.4, (n_series, 1, 1))
+    truth = make_lorenz63(n_series, random_state=int(rng.integers(2**31))).truth
+    return truth.times, truth.values[:, :, truth.observed]
+
+
+def sparse(
+    name: str, n_series: int, noise: float, rng: np.random.Generator
+) -> tuple[Panel, list, np.ndarray, np.ndarray]:
+    """Series, times between their rows, and the truth and new observations (Q, D) there."""
+    t, truth = dense(name, n_series, rng)
+    noisy = truth + noise * truth.std(axis=(0, 1)) * rng.standard_normal(truth.shape)
+    series, asked, values = [], [], []
+    for x, y in zip(truth, noisy, strict=True):
+        rows = np.sort(rng.choice(len(t), N_ROWS, replace=False))
+        cells = np.where(rng.random((N_ROWS, x.shape[1])) < 0.7, y[rows], np.nan)
+        some = np.isfinite(cells).any(axis=1)
+        rows, cells = rows[some], cells[some]
+        between = np.setdiff1d(np.arange(rows[0], rows[-1]), rows)
+        series.append((t[rows], cells))
+        asked.append(t[between])
+        values.append((x[between], y[between]))
+    return Panel.from_series(series), asked, *map(np.concatenate, zip(*values, strict=True))
+
+
+def places(panel: Panel, asked: list) -> np.ndarray:
+    """Position (Q, D) among `PLACES`; -1 after the last observation of a channel."""
+    found = []
+    for (t, x), at in zip(panel, asked, strict=True):
+        since, until = np.full((2, len(at), x.shape[1]), np.inf)
+        for j, column in enumerate(x.T):
+            seen = np.append(np.append(-np.inf, t[np.isfinite(column)]), np.inf)
+            k = np.searchsorted(seen, at, side="right")
+            since[:, j], until[:, j] = at - seen[k - 1], seen[k] - at
+        found.append(np.stack([since, until]))
+    since, until = np.concatenate(found, axis=1)
+    nearest, inside = np.minimum(since, until), np.isfinite(since + until)
+    cuts = np.quantile(nearest[inside], [1 / 3, 2 / 3])
+    early = np.where(np.isinf(since) & np.isfinite(until), 3, -1)
+    return np.where(inside, np.searchsorted(cuts, nearest), early)
+
+
+def of_truth(n_series: int, args: argparse.Namespace) -> Iterator[str]:
+    """Lines of errors and intervals between the rows of series whose truth is known."""
+    for name in ("sines", "walks", "lorenz63"):
+        for noise in (0.0, 0.2):
+            found = []
+            for seed in args.seeds:
+                rng = np.random.default_rng([seed, n_series])
+                train = sparse(name, n_series, noise, rng)[0]
+                panel, asked, truth, values = sparse(name, N_ASKED, noise, rng)
+                kind = "noisy" if noise else "exact"
+                model = PolyODETransformer(
+                    max_epochs=args.epochs or "auto", observations=kind, random_state=seed
+                ).fit(train)
+                found.append(between_rows(model, panel, asked, truth, values))
+            for place, own in zip(PLACES, np.mean(found, axis=0), strict=True):
+                label = f"{name}, noise {noise:g}" if noise else name
+                yield line([label, str(n_series), place, *(f"{x:.3f}" for x in own)])
+
+
+def between_rows(
+    model: PolyODETransformer, panel: Panel, asked: list, truth: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Figures (4, 6) of times between rows, in standard deviations of the channels."""
+    scale, place = model.scaler_.scale, places(panel, asked)
+    path, std = (f(panel, asked).values for f in (model.interpolate, model.interpolate_std))
+    error, off, std = np.abs(path - values) / scale, np.abs(path - truth) / scale, std / scale
+    columns = [off**2, off <= ndtri((1 + COVERAGE) / 2) * std]
+    for coverage in (0.5, COVERAGE):
+        lower, upper = (x.values for x in model.interpolate_interval(panel, asked, coverage))
+        half = (upper - lower) / 2 / scale
+        columns += [
+            error <= half,
+            half,
+            2 * half + 2 / (1 - coverage) * np.maximum(error - half, 0),
+        ]
+    found = []
+    for k in range(len(PLACES)):
+        square, near, inside, _, _, within, half, score = (x[place == k] for x in columns)
+        figures = np.sqrt(square.mean()), inside.mean(), within.mean()
+        found.append([*figures, np.median(half), score.mean(), near.mean()])
+    return np.array(found)
+
+
 def row(name: str, asked: str, numbers: np.ndarray, ratios: str) -> str:
     return line([name, asked, *(f"{x:.3f}" for x in numbers), ratios])
 
@@ -224,6 +332,7 @@ def main() -> None:
     parser.add_argument("--n-series", type=int, default=600, help="of the made sets")
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations")
     parser.add_argument("--processes", nargs="+", type=int, help="numbers of series of each")
+    parser.add_argument("--between", nargs="+", type=int, help="the same, at times between rows")
     parser.add_argument("--epochs", type=int, help="of the processes")
     args = parser.parse_args()
     if args.processes:
@@ -231,6 +340,13 @@ def main() -> None:
         print("\n".join(heading([*columns])))
         for n_series in args.processes:
             for found in of_processes(n_series, args):
+                print(found, flush=True)
+        return
+    if args.between:
+        columns = "series", "where", "error", "50 %", "90 %", "half width", "score", "std"
+        print("\n".join(heading(["set", *columns])))
+        for n_series in args.between:
+            for found in of_truth(n_series, args):
                 print(found, flush=True)
         return
     names = args.sets or MADE + (REAL_SETS if args.data else ())

@@ -104,6 +104,11 @@ TABLES = {
     "intervals": Table(
         "intervals", full="--seeds 0", quick="--sets lotka_volterra --seeds 0 --n-series 60"
     ),
+    "intervals_between": Table(
+        "intervals",
+        full="--between 30 --seeds 0 1 --epochs 8",
+        quick="--between 12 --seeds 0 --epochs 1",
+    ),
     "interval_processes": Table(
         "intervals",
         full="--processes 12 40 5 3 1 --seeds 11 12 --epochs 10",

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from skpolyode.embedders import variance
 from skpolyode.ensemble import mixed
 from skpolyode.heads import base, features
 from skpolyode.panel.select import cut_windows
@@ -27,11 +26,6 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, value)
         yield
-
-
-def few_variance_steps(n_steps: int = 40) -> AbstractContextManager[None]:
-    """Within, the variance head learns in a fifth of its steps."""
-    return replaced(variance, "SETTINGS", variance.HeadTrainingSettings(n_steps=n_steps))
 
 
 def few_structural_models(n_drawn: int = 16, n_turns: int = 1) -> AbstractContextManager[None]:

@@ -28,7 +28,6 @@ from skpolyode import (
 )
 from skpolyode.inspection import channel_errors, observation_importance
 from skpolyode.panel import Inputs
-from tests.quick import few_variance_steps
 
 N_SERIES = 12
 # Where the hour 0 of the numbers lies. Series start up to 30 hours later.
@@ -94,8 +93,7 @@ def fitted(data: Data) -> dict[str, Any]:
     model = PolyODETransformer(
         n_coefficients=6, hidden_layer_sizes=(8,), max_epochs=10, random_state=0
     )
-    with few_variance_steps(20):
-        model.fit(data.panel).learn_std(data.panel)
+    model.fit(data.panel)
     driven = PolyODETransformer(n_coefficients=4, hidden_layer_sizes=(4,), max_epochs=1)
     driven.set_params(random_state=0).fit(data.driven)
     return {"model": model, "frozen": FrozenEstimator(model), "driven": driven}

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 
 import skpolyode
 from benchmarks.paper import hyperparameters
-from tests.quick import few_trees, few_variance_steps, no_stacking, whole_fits
+from tests.quick import few_trees, no_stacking, whole_fits
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -53,7 +53,6 @@ def test_code_of_the_page_runs(
     faults = []
     asks_for_it = any(STACKED.search(block.code) for block in outputs.blocks(text))
     with ExitStack() as shorter:
-        shorter.enter_context(few_variance_steps(400 if n_epochs == "all" else 10))
         if is_whole:
             shorter.enter_context(whole_fits())
         else:
@@ -441,7 +440,7 @@ def run_demo(
     for size, value in sizes.items():
         monkeypatch.setattr(demo, size, value)
     monkeypatch.setattr("sys.argv", [f"{name}.py", "--output", str(folder)])
-    with no_stacking(), few_variance_steps():
+    with no_stacking():
         demo.main()
     (picture,) = folder.glob("*.png")
     assert picture.stat().st_size > 10_000

@@ -9,7 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -338,12 +338,6 @@ class MemoryReadout:
             chunk = coefficients[series[part]], ages[part, None], durations[part]
             found[part] = self.read(*chunk)[:, 0]
         return found
-
-    @property
-    def of_differences(self) -> MemoryReadout:
-        """Readout of coefficients of deviations, without the mean."""
-        units = self.units._replace(scaler=self.units.scaler.of_differences)
-        return replace(self, units=units)
 
 
 def map_chunks(embed: Callable[[Panel], Any], panel: Panel) -> list:

@@ -31,7 +31,6 @@ from skpolyode.embedders.encoders import InputEncoder, StaticEncoder, n_features
 from skpolyode.futures.continued import Ahead, KnownErrors
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, agree, join, select
-from skpolyode.models.variance_head import VarianceHead
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import observed_part, recent_part, series_of_rows, take, time_since_seen
 from skpolyode.panel.units import Standardised, Units
@@ -62,7 +61,6 @@ class Ends(NamedTuple):
     calibration="D",
     waves="D unsigned",
     beginnings="2 D unsigned",
-    path_calibration="D",
     path_errors="D",
 )
 @dataclass(frozen=True, eq=False)
@@ -86,8 +84,6 @@ class ModelEmbedder(Embedder):
         Encodes the static covariates of the model.
     inputs : InputEncoder or None, default=None
         Encodes the inputs of the model.
-    scale : VarianceHead or None, default=None
-        Predictive variance; None if it has not been learned.
     stacking : Combiner or None, default=None
         Combines the model with simple forecasts; None if forecasts are those of the model alone.
     calibration : KnownErrors or None, default=None
@@ -98,11 +94,9 @@ class ModelEmbedder(Embedder):
     beginnings : float64 ndarray of shape (2, D) or None, default=None
         Before the first observation of a channel, its path goes back to a share of what the model
         expects without it: the rate of that, per unit of time, and the share. None: it is shifted.
-    path_calibration : PathCalibration or None, default=None
-        Half widths of intervals around paths, which an embedder only stores. None if they have not
-        been learned.
     path_errors : PathErrors or None, default=None
-        Errors of paths between observations, also only stored.
+        Errors of paths between observations, which an embedder only stores. None if they have not
+        been learned.
 
     Examples
     --------
@@ -125,12 +119,10 @@ class ModelEmbedder(Embedder):
     recent: MemoryReadout | None = None
     static: StaticEncoder | None = None
     inputs: InputEncoder | None = None
-    scale: VarianceHead | None = None
     stacking: Combiner | None = None
     calibration: KnownErrors | None = None
     waves: np.ndarray | None = None
     beginnings: np.ndarray | None = None
-    path_calibration: Any = None
     path_errors: Any = None
 
     @cached_property
@@ -166,8 +158,6 @@ class ModelEmbedder(Embedder):
         for name in _DERIVED:
             self.__dict__.pop(name, None)
         self.model.to(device)
-        if getattr(self.scale, "is_learned", self.scale is not None):
-            self.scale.to(device)
         return self
 
     def with_own_model(self) -> Self:
@@ -176,7 +166,7 @@ class ModelEmbedder(Embedder):
 
     def without_late(self) -> Self:
         """The embedder without what is learned late."""
-        late = "scale", "stacking", "calibration", "path_calibration", "path_errors"
+        late = "stacking", "calibration", "path_errors"
         return replace(self, **dict.fromkeys(late))
 
     def without_gain(self) -> Self:

@@ -1,25 +1,34 @@
-"""Values between observations, and their intervals, calibrated by hiding observations."""
+"""Values between observations, and how far off they are: intervals and standard deviations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from scipy.special import ndtri
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import PathQuery, rows_until
-from skpolyode.embedders.smoother import hide_beginnings
-from skpolyode.embedders.variance import path_std
-from skpolyode.ensemble.backtest import N_FOLDS
-from skpolyode.ensemble.conformal import SETTINGS, Calibration
+from skpolyode.embedders.smoother import shares
+from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.member import NEGLIGIBLE
+from skpolyode.ensemble.path_errors import (
+    LEAST,
+    SETTINGS,
+    Correlation,
+    Course,
+    Gaps,
+    SizeLaw,
+    hidden_copies,
+)
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
-    copies_of,
+    first_series,
     held_back,
     observed_part,
     series_of_rows,
@@ -27,56 +36,13 @@ from skpolyode.panel.select import (
 )
 from skpolyode.saving.codec import saved
 
-_ENOUGH = 2000  # hidden rows; folds beyond that are left out
-# Stands for the time to the first observation of a channel that has none.
-_NEVER = np.sqrt(np.finfo(np.float64).max)
+_LEVEL = 0.9  # of the intervals whose half widths are this many standard deviations:
+_SCORE = float(ndtri((1 + _LEVEL) / 2))
+_NOWHERE = np.finfo(np.float64).tiny  # distance at an observation that is not exact
+_NEVER = np.sqrt(np.finfo(np.float64).max)  # distance of a channel without any observation
 
 
 Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
-def on_path(
-    model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Columns of `Answers` that errors of paths depend on, before the last observation of series.
-
-    The predictors `signs` know the whole series. The `distance` from the observations of a channel
-    is half the harmonic mean of the times since the last one and to the next one. The variance of
-    a random walk in between is proportional to it. From the first row of a series to the first
-    observation of a channel, the time `until` that counts, or a very long one if there is none. The
-    `expected` size of errors is the standard deviation of a filter, else 1.
-
-    Parameters
-    ----------
-    model : ModelEmbedder
-    panel : Panel
-        As read by fit; each row holds an observation.
-    times : float64 ndarray of shape (Q,)
-        Of all series, one after the other.
-    offsets : int64 ndarray of shape (n_series + 1,)
-        Where the times of each series start.
-    """
-    series, scaler = series_index(offsets), model.units.scaler
-    rows = model.standardised(panel).values
-    last = panel.offsets[1:] - 1
-    expected = np.ones((len(times), panel.n_channels))
-    signs = signs_of_errors(rows, panel.offsets, last[series], expected)
-    asked = PathQuery.of(panel, times, offsets)
-    since, until = asked.leads(1.0)
-    since = np.where(asked.before < 0, np.inf, since)
-    with np.errstate(divide="ignore"):
-        distance = 1 / (1 / since + 1 / until)
-    early = times < asked.times  # before the first row; hidden rows are later
-    distance = np.where((np.isinf(until) & (since > 0)) | early[:, None], np.nan, distance)
-    if model.filters:  # the path need not pass through observations
-        distance = np.maximum(distance, np.finfo(np.float64).tiny)
-        deviation = path_std(model, panel, times, offsets) / scaler.scale
-        noise = model.scale.noise.double().sqrt().cpu().numpy()
-        expected = np.maximum(np.hypot(deviation, noise), NEGLIGIBLE)
-    begins = (asked.before < 0) & ~early[:, None]
-    found = {"signs": signs, "distance": distance, "expected": expected}
-    found["until"] = np.where(begins, np.minimum(until, _NEVER), np.nan)
-    return found | {"at_row": times == asked.seen.times[asked.row]}
 
 
 class Answers(NamedTuple):
@@ -86,9 +52,8 @@ class Answers(NamedTuple):
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
     signs: np.ndarray  # (Q, D, S): predictors of the error size
     distance: np.ndarray  # (Q, D): of a point of the path to observations; NaN elsewhere
-    until: np.ndarray  # (Q, D): of such a point to the channel's first observation; else NaN
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
-    at_row: np.ndarray  # bool (Q,): whether it is a point of the path at an observed row
+    least: np.ndarray  # (Q, D): least standard deviation of the signal; 0 if it is observed exactly
     floor: np.ndarray  # (Q, D): lower limit of quantiles, in the user's units; see `CellLimits`
     ceiling: np.ndarray  # (Q, D): upper limit
 
@@ -97,71 +62,182 @@ class Answers(NamedTuple):
         """Answers before anything is known: values are NaN."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs, at_row = np.zeros((*shape, N_SIGNS)), np.zeros(n_times, dtype=bool)
-        ends = np.full(shape, -np.inf), np.full(shape, np.inf)
-        unknown = blank.copy(), blank.copy()
-        return cls(blank, np.full(shape, np.inf), signs, *unknown, ones, at_row, *ends)
+        signs, ends = np.zeros((*shape, N_SIGNS)), (np.full(shape, -np.inf), np.full(shape, np.inf))
+        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape), *ends)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write the given columns at positions (m,)."""
         for name, column in columns.items():
             getattr(self, name)[where] = column
 
-    def half_widths(
-        self, calibration: Calibration, paths: PathCalibration, level: float
-    ) -> np.ndarray:
+    def half_widths(self, calibration: Calibration, errors: PathErrors, level: float) -> np.ndarray:
         """Half widths (Q, D) of intervals at a level, in standard deviations of the channels.
 
         Parameters
         ----------
         calibration : Calibration
             Of forecasts.
-        paths : PathCalibration
+        errors : PathErrors
+            If these are not known, intervals are as wide as those of forecasts.
         level : float
         """
-        widths = calibration.half_widths(self.leads, level, self.signs)
-        bridged = ~np.isnan(self.distance)
-        if bridged.any() and paths.between is not None:
-            on_paths = paths.half_widths(self.distance, level, self.signs, self.at_row)
-            widths = np.where(bridged, on_paths, widths)
-        widths = self.expected * np.where(self.distance == 0, 0.0, widths)
-        if paths.beginnings is None:
-            return widths
-        early = paths.beginnings.half_widths(self.until, level, self.signs)
-        return np.where(np.isnan(self.until), widths, early)
+        widths, on_path = np.zeros(self.leads.shape), ~np.isnan(self.distance)
+        if errors.calibration is not None and on_path.any():
+            widths = errors.calibration.half_widths(self.distance, level, self.signs)
+        else:
+            on_path = self.distance == 0
+        if not on_path.all():
+            # The errors of forecasts from a noisy observation do not begin at zero.
+            leads = np.where(errors.noise > 0, calibration.known_between()[0], 0.0)
+            ahead = calibration.half_widths(np.maximum(self.leads, leads), level, self.signs)
+            widths = np.where(on_path, widths, ahead)
+        return self.expected * np.where(self.distance == 0, 0.0, widths)
 
 
-@saved(between="D", at_rows="D", beginnings="D")
+@saved(law="D", calibration="D", noise="D unsigned", typical="D unsigned", by_gap="D S")
 @dataclass(frozen=True, eq=False)
-class PathCalibration:
-    """Half widths of intervals around paths, by the `distance` from observations.
+class PathErrors:
+    """Error model of paths between observations, of which all that is said of errors follows.
 
     Parameters
     ----------
-    between : Calibration or None
-        Between rows; from the errors at hidden rows. None with too few observations: intervals are
-        then as wide as those of forecasts.
-    at_rows : Calibration or None
-        At rows where other channels were observed; from the errors at single hidden values. None
-        for a single channel.
-    beginnings : Calibration or None, default=None
-        From the first row of a series to the first observation of a channel, by the time between;
-        from the errors of channels whose first observations, or all, are hidden. None as `at_rows`,
-        or with too few.
+    noise : float64 ndarray of shape (D,)
+        Standard deviation of the noise of observations, in those of the channels; 0 if these are
+        exact.
+    typical : float64 ndarray of shape (D,)
+        Typical posterior variance at observations with known errors; else 1.
+    by_gap : float64 ndarray of shape (D, S) or None, default=None
+        Change of the predictors of the size of errors with the logarithm of the mean gap: steps
+        over longer gaps are larger. None: no change.
+    law : SizeLaw or None, default=None
+        Size of errors by the distance from observations. None with too few observations.
+    calibration : Calibration or None, default=None
+        Half widths of intervals in multiples of that size.
+    correlation : Correlation or None, default=None
+        Of the errors at two times.
     """
 
-    between: Calibration | None
-    at_rows: Calibration | None
-    beginnings: Calibration | None = None
+    level: ClassVar[float] = _LEVEL
+    noise: np.ndarray
+    typical: np.ndarray
+    by_gap: np.ndarray | None = None
+    law: SizeLaw | None = None
+    calibration: Calibration | None = None
+    correlation: Correlation | None = None
 
-    def half_widths(
-        self, distance: np.ndarray, level: float, signs: np.ndarray, at_row: np.ndarray
-    ) -> np.ndarray:
-        """Half widths (Q, D) in multiples of the expected error."""
-        widths = self.between.half_widths(distance, level, signs)
-        if self.at_rows is not None:
-            widths[at_row] = self.at_rows.half_widths(distance[at_row], level, signs[at_row])
-        return widths
+    @classmethod
+    def learn(cls, model: ModelEmbedder, panel: Panel, is_new: np.ndarray) -> Self:
+        """Hide observations, and learn from the errors of the paths over the others.
+
+        Parameters
+        ----------
+        model : ModelEmbedder
+        panel : Panel
+            Each row holds an observation.
+        is_new : bool ndarray of shape (P,)
+            Rows that did not train the model. Errors at the others are enlarged until their median
+            is that at these.
+        """
+        (scaler, unit), ones = model.units, np.ones(panel.n_channels)
+        found = cls(0 * ones, ones)
+        if model.filters:
+            noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
+            found = replace(found, noise=noise, typical=_typical(model, panel))
+        rows_of, parts, rng = np.arange(panel.n_observations), [], np.random.RandomState(0)
+        for copies, hidden in hidden_copies(panel, rng):
+            rows = hidden.any(axis=1)
+            *query, actual = held_back(copies, hidden)
+            asked, series = PathQuery.of(*query), series_index(query[2])
+            if not parts:
+                found = replace(found, by_gap=_changes_by_gap(model, panel, query[0]))
+            wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
+            wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
+            variance = np.broadcast_to(found.noise**2, wrong.shape)
+            if model.filters and copies.errors is not None:
+                own = copies.errors[rows] / scaler.scale
+                variance = np.where(np.isnan(own), variance, own**2)
+            whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
+            extra = variance, found._at_rows(model, asked), found._signs(model, query[0])[series]
+            parts.append((asked, wrong, Gaps.of(asked, unit), *extra, *whose))
+        queries, wrong, gaps, *others = zip(*parts, strict=True)
+        wrong, *others = (np.concatenate(x) for x in (wrong, *others))
+        variance, at_rows, signs, series, times, is_new = others
+        predictors = np.concatenate([own.predictors for own in gaps])
+        if (np.isfinite(wrong) & (predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
+            return found
+        law = SizeLaw.learn(wrong, predictors, np.stack([variance, at_rows]))
+        grown, floor, _ = law.squares(predictors)
+        sizes = np.sqrt(variance + grown + at_rows * floor)
+        scores = _enlarged(wrong / sizes, is_new, len(np.unique(series[is_new])))
+        distance = np.minimum(np.concatenate([own.distance for own in gaps]), _NEVER)
+        calibration = Calibration.learn(distance, scores, series, times, signs)
+        found = replace(found, law=law, calibration=calibration)
+        widths = calibration.half_widths(distance, _LEVEL, signs) / _SCORE
+        first = slice(len(queries[0].times))
+        scores = np.clip(scores[first] / (widths[first] + NEGLIGIBLE), -4, 4)
+        course = found._course(model, queries[0], gaps[0], widths[first])
+        return replace(found, correlation=Correlation.learn(scores, course, series[first]))
+
+    def _signs(self, model: ModelEmbedder, panel: Panel) -> np.ndarray:
+        """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
+        signs = _signs(model, panel)
+        return signs if self.by_gap is None else signs - self.by_gap * _log_gaps(model, panel)
+
+    def _at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
+        """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
+        variances = shares(model, asked.seen).variances if model.filters else None
+        if variances is None:
+            return np.ones(asked.before.shape)
+        left, (since, until) = variances[2] / self.typical, asked.leads(1.0)
+        ends = [
+            np.where(row < 0, np.nan, np.take_along_axis(left, np.maximum(row, 0), axis=0))
+            for row in (asked.before, asked.following)
+        ]
+        first, second = (np.where(np.isnan(a), b, a) for a, b in (ends, ends[::-1]))
+        return np.nan_to_num(first + since / (since + until) * (second - first), nan=1.0)
+
+    def on_path(
+        self,
+        model: ModelEmbedder,
+        panel: Panel,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        nearest: float,
+    ) -> dict[str, np.ndarray]:
+        """Columns of `Answers` that errors depend on, before the last observation of series.
+
+        The predictors `signs` know the whole series. The `distance` is NaN before the first row,
+        and after the last observation of a channel.
+
+        Parameters
+        ----------
+        model : ModelEmbedder
+        panel : Panel
+            As read by fit; each row holds an observation.
+        times : float64 ndarray of shape (Q,)
+            Of all series, one after the other.
+        offsets : int64 ndarray of shape (n_series + 1,)
+            Where the times of each series start.
+        nearest : float
+            Least distance to an observation, as a share of the gap.
+        """
+        asked, series = PathQuery.of(panel, times, offsets), series_index(offsets)
+        gaps = Gaps.of(asked, model.units.time_scale, nearest)
+        distance, least = np.minimum(gaps.distance, _NEVER), np.zeros(gaps.distance.shape)
+        is_last = (times == panel.end[series])[:, None]  # as a forecast says
+        is_open = (asked.following < 0) & (distance > 0) & ((asked.before >= 0) | is_last)
+        distance[is_open | (times < asked.times)[:, None]] = np.nan  # hidden rows are later
+        if model.filters:  # the path need not pass through observations
+            distance = np.maximum(distance, _NOWHERE)
+        signs = (ask(model, panel)[series] for ask in (_signs, self._signs))
+        signs = np.where(np.isnan(distance)[..., None], *signs)
+        expected = np.ones(distance.shape)
+        if self.law is not None:
+            grown, floor, _ = self.law.squares(gaps.predictors)
+            left = floor * self._at_rows(model, asked)
+            expected = np.where(np.isnan(distance), 1.0, np.sqrt(self.noise**2 + grown + left))
+            least = np.where(self.noise > 0, np.sqrt(left), 0.0)
+        return {"signs": signs, "distance": distance, "expected": expected, "least": least}
 
     def half_widths_at(
         self,
@@ -175,94 +251,119 @@ class PathCalibration:
         answers = answers_at(model, panel, times, offsets, self, with_values=False)
         return model.units.scaler.scale * answers.half_widths(model.calibration, self, level)
 
+    def std_at(
+        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    ) -> np.ndarray:
+        """Standard deviations (Q, D) of the signal at any times, in the units of the channels."""
+        answers = answers_at(model, panel, times, offsets, self, with_values=False)
+        half = answers.half_widths(model.calibration, self, self.level)
+        half = np.where(answers.distance <= _NOWHERE, 0.0, half)
+        return model.units.scaler.inverse_std(self.of_signal(half, answers.least))
 
-def late_paths(
-    model: ModelEmbedder,
-    panel: Panel,
-    random_state: np.random.RandomState,
-    earliest: np.ndarray | None = None,
+    def of_signal(self, half: np.ndarray, least: np.ndarray | None = None) -> np.ndarray:
+        """Standard deviations (Q, D) of the signal, from `half` widths of intervals of `level`.
+
+        They are `least` at least; None: those at an observation.
+        """
+        least = self.floor if least is None else least
+        return np.sqrt(np.maximum((half / _SCORE) ** 2 - self.noise**2, least**2))
+
+    @property
+    def floor(self) -> np.ndarray:
+        """Standard deviations (D,) of the signal at observations, in those of the channels."""
+        known = 0.0 if self.law is None else np.exp(self.law.floor)
+        return np.where(self.noise > 0, known, 0.0)
+
+    def course(
+        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    ) -> Course:
+        """Errors at times between the first and the last row, as they change along gaps."""
+        options = {"with_values": False, "nearest": SETTINGS.nearest}
+        answers = answers_at(model, panel, times, offsets, self, **options)
+        total = answers.half_widths(model.calibration, self, _LEVEL) / _SCORE
+        asked = PathQuery.of(panel, times, offsets)
+        gaps = Gaps.of(asked, model.units.time_scale, SETTINGS.nearest)
+        return self._course(model, asked, gaps, total)
+
+    def _course(
+        self, model: ModelEmbedder, asked: PathQuery, gaps: Gaps, std: np.ndarray
+    ) -> Course:
+        unit = model.units.time_scale
+        if model.filters:
+            place = asked.times[:, None] / unit + np.zeros(std.shape)
+            return Course(std, place, np.full(std.shape, 1 / unit), np.zeros(std.shape))
+        grown, floor, steep = self.law.squares(gaps.predictors)
+        share = np.sqrt(grown / (grown + floor))
+        rate = 1 / np.maximum(gaps.distance, _NOWHERE)
+        return Course(std, gaps.place, rate, gaps.following, steep * gaps.bend, share)
+
+    def of_integrals(self, course: Course, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """As `Correlation.of_integrals`."""
+        return self.correlation.of_integrals(course, weights, offsets)
+
+    def of_slopes(self, course: Course) -> np.ndarray:
+        """As `Correlation.of_slopes`."""
+        return self.correlation.of_slopes(course)
+
+
+def _typical(model: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """Median posterior variances (D,) at observations with known errors; 1 if none are known."""
+    if (variances := shares(model, panel).variances) is None:
+        return np.ones(panel.n_channels)
+    each = [column[~np.isnan(column)] for column in variances[2].T]
+    return np.array([np.median(own) if len(own) else 1.0 for own in each]) + LEAST
+
+
+def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """Predictors (n_series, D, S) of the error size of series, from all their rows."""
+    rows, last = model.standardised(panel).values, panel.offsets[1:] - 1
+    expected = np.ones((panel.n_series, panel.n_channels))
+    return signs_of_errors(rows, panel.offsets, last, expected)
+
+
+def _changes_by_gap(model: ModelEmbedder, whole: Panel, hidden: Panel) -> np.ndarray:
+    """Changes (D, S) of predictors with the logarithm of the mean gap, from hidden rows."""
+    signs, gaps = (
+        np.subtract(*(ask(model, panel).mean(axis=0) for panel in (hidden, whole)))
+        for ask in (_signs, _log_gaps)
+    )
+    return np.where(np.abs(gaps) > SETTINGS.nearest, signs / np.where(gaps == 0, 1.0, gaps), 0.0)
+
+
+def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """Logarithms (n_series, D, 1) of mean gaps in units of the model; 0 with one observation."""
+    seen, first = ~np.isnan(panel.values), panel.offsets[:-1]
+    counts = np.add.reduceat(seen, first, axis=0, dtype=np.int64)
+    start, end = (
+        f.reduceat(np.where(seen, panel.times[:, None], fill), first)
+        for f, fill in ((np.minimum, np.inf), (np.maximum, -np.inf))
+    )
+    length = np.where(counts > 1, end - start, 1.0) / np.maximum(counts - 1, 1)
+    return np.where(counts > 1, np.log(length / model.units.time_scale), 0.0)[..., None]
+
+
+def _enlarged(scores: np.ndarray, is_new: np.ndarray, n_new: int) -> np.ndarray:
+    """Scores (Q, D), of training as large in the median as the new ones, of `n_new` series."""
+    if not 0 < is_new.sum() < len(is_new):
+        return scores
+    ratio = np.nanmedian(np.abs(scores[is_new])) / np.nanmedian(np.abs(scores[~is_new]))
+    ratio = max(ratio, 1.0) ** (n_new / (n_new + SETTINGS.trust)) if np.isfinite(ratio) else 1.0
+    return np.where(is_new[:, None], scores, ratio * scores)
+
+
+def late_path_errors(
+    model: ModelEmbedder, judging: Panel, trained: Panel | None, new_from: np.ndarray | None = None
 ) -> Late:
-    """A `PathCalibration` that is learned at its first use; see `calibrate_paths`."""
-    seed = random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
-    return Late(lambda: calibrate_paths(model, panel, np.random.RandomState(seed), earliest))
+    """`PathErrors` that are learned at first use, from judging series and then those of training.
 
-
-def calibrate_paths(
-    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, earliest: np.ndarray | None
-) -> PathCalibration:
-    """Hide observations, and learn from the errors of the paths over the others.
-
-    Parameters
-    ----------
-    model : ModelEmbedder
-    panel : Panel
-        Series that did not train the model; each row holds an observation.
-    rng : RandomState
-        Draws the folds that are hidden.
-    earliest : int64 ndarray of shape (n_series,) or None
-        First row of each series that may be hidden; None: the second one.
+    Without `trained`, rows of the judging ones before `new_from` (n_series,) were trained on.
     """
-    row, series = np.arange(panel.n_observations), series_of_rows(panel)
-    first = panel.offsets[:-1] + 1
-    first = first if earliest is None else np.maximum(first, earliest)
-    inner = (row >= first[series]) & (row < panel.offsets[1:][series] - 1)
-    may_hide, (n_rows, n_channels) = inner[:, None] & ~np.isnan(panel.values), panel.values.shape
-    stretch, each = _stretches(panel, rng), rng.randint(N_FOLDS, size=(n_rows, n_channels))
-    stretches = rng.randint(N_FOLDS, size=(stretch.max() + 1, 1))[stretch]
-    folds = min(N_FOLDS, -(-_ENOUGH * N_FOLDS // max(int(may_hide.any(axis=1).sum()), 1)))
-    copies = copies_of(panel, folds)
-    between = _calibrated(model, panel, copies, _by_fold(may_hide, stretches, folds))
-    at_rows = beginnings = None
-    if between is not None and n_channels > 1:
-        hidden = _by_fold(may_hide, each, folds)  # each row keeps a value
-        hidden &= (~np.isnan(copies.values) & ~hidden).any(axis=1, keepdims=True)
-        at_rows = _calibrated(model, panel, copies, hidden)
-        copies = copies_of(panel, min(N_FOLDS, -(-_ENOUGH // n_rows)))
-        beginnings = _calibrated(model, panel, copies, hide_beginnings(copies, rng), "until")
-    return PathCalibration(between, at_rows, beginnings)
-
-
-def _by_fold(may_hide: np.ndarray, fold: np.ndarray, n: int) -> np.ndarray:
-    """Values (n P, D) of `n` copies to hide: those of fold k in copy k, where `may_hide` (P, D)."""
-    return np.concatenate([may_hide & (fold == k) for k in range(n)])
-
-
-def _stretches(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
-    """Stretch (P,) of each row; the rows of one stretch are hidden together.
-
-    Most stretches are single rows. If series have a few long gaps, half of the rows are in
-    stretches as long as these, drawn at random: fewer would not show how errors grow with distance.
-    """
-    steps = np.diff(panel.times, prepend=panel.times[0])
-    inside = ~np.isin(np.arange(len(steps)), panel.offsets[:-1])
-    gaps = steps[inside]
-    if not len(gaps):
-        return np.arange(len(steps))
-    typical = np.median(gaps)
-    lengths = np.maximum(gaps - 2 * gaps.mean(), typical)  # hiding rows adds a gap at each end
-    is_long, weights = lengths > typical, np.ones(len(gaps))
-    if is_long.any():
-        weights[is_long] = max(1.0, lengths[~is_long].sum() / lengths[is_long].sum())
-    clock = np.cumsum(np.where(inside, steps, typical)) - typical / 2
-    drawn = rng.choice(len(gaps), 2 * len(steps), p=weights / weights.sum())
-    stretch, row = np.searchsorted(np.cumsum(lengths[drawn]), clock), np.arange(len(steps))
-    in_long = np.append(is_long[drawn], False)[stretch]  # False after the last drawn stretch
-    stretch = np.where(in_long, stretch, 2 * len(steps) + row)
-    return np.unique(stretch, return_inverse=True)[1]
-
-
-def _calibrated(
-    model: ModelEmbedder, panel: Panel, copies: Panel, hidden: np.ndarray, lead: str = "distance"
-) -> Calibration | None:
-    """Hide values (P, D) of copies of a panel, and calibrate by their `lead`; None if too few."""
-    (*query, actual), scaler = held_back(copies, hidden), model.units.scaler
-    found, actual = on_path(model, *query), scaler.read(actual)
-    if np.isfinite(found[lead] * actual).sum() < SETTINGS.fewest:  # hidden observations
-        return None
-    series = series_index(query[2]) % panel.n_series
-    expected = found["expected"] if lead == "distance" else 1.0  # see `Answers.half_widths`
-    wrong = (actual - scaler.transform(model.path_values(*query))) / expected
-    return Calibration.learn(found[lead], wrong, series, query[1], found["signs"])
+    panels = [own for own in (judging, trained) if own is not None]
+    panel = Panel.concat(panels, ids=np.arange(sum(len(own) for own in panels)))
+    panel = first_series(panel, SETTINGS.n_rows)
+    series, row = series_of_rows(panel), np.arange(panel.n_observations)
+    is_new = series < len(judging) if new_from is None else row >= new_from[series]
+    return Late(partial(PathErrors.learn, model, panel, is_new))
 
 
 def answers_at(
@@ -270,11 +371,12 @@ def answers_at(
     panel: Panel,
     times: np.ndarray,
     offsets: np.ndarray,
-    paths: PathCalibration,
+    errors: PathErrors,
     *,
     path_at_rows: bool = True,
     structural: Structural | None = None,
     with_values: bool = True,
+    nearest: float = 0.0,
 ) -> Answers:
     """Values of every channel at any times, and the data that their intervals depend on.
 
@@ -293,7 +395,7 @@ def answers_at(
         Times of all series, one after the other, as the panel counts them.
     offsets : int64 ndarray of shape (n_series + 1,)
         Where the times of each series start.
-    paths : PathCalibration
+    errors : PathErrors
         Of this model.
     path_at_rows : bool, default=True
     structural : callable or None, default=None
@@ -301,6 +403,8 @@ def answers_at(
         other models and their expected errors, both (Q, D), in standard deviations.
     with_values : bool, default=True
         Whether to compute values, or only what their intervals depend on.
+    nearest : float, default=0.0
+        Least distance of points of a path to an observation, as a share of the gap.
     """
     panel, series, scaler = observed_part(panel), series_index(offsets), model.units.scaler
     answers = Answers.blank(len(times), panel.n_channels)
@@ -309,7 +413,9 @@ def answers_at(
     before, is_between = places(panel, times, offsets, path_at_rows)
     answers.put(~is_between & (before < 0), values=0.0)
     early = is_between & (before < 0)
-    answers.put(slice(None), leads=_leads(panel, times, series, before, early))
+    leads = _leads(panel, times, series, before, early)
+    leads = np.maximum(leads, nearest * model.units.time_scale)
+    answers.put(slice(None), leads=leads, least=np.broadcast_to(errors.floor, leads.shape))
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
@@ -317,11 +423,10 @@ def answers_at(
         answers.put(ahead, **_forecasts(*query, structural, with_values))
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
-        answers.put(is_between, **on_path(model, *query))
+        answers.put(is_between, **errors.on_path(model, *query, nearest))
         if with_values:
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
-    calibrated = ~np.isnan(answers.until) & (paths.beginnings is not None)
-    is_beside = np.isnan(answers.distance) & ~calibrated
+    is_beside = np.isnan(answers.distance)
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
     if len(beside):  # after the last observation of a channel
         expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])

@@ -35,7 +35,7 @@ from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import FollowsSpread, signs_of_errors
 from skpolyode.ensemble.member import NEGLIGIBLE, Records, Sample
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
-from skpolyode.ensemble.paths import late_paths
+from skpolyode.ensemble.paths import late_path_errors
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.fit_report import Decision
 from skpolyode.panel import Panel
@@ -570,8 +570,9 @@ def stack_forecasts(state: FitState) -> None:
     both = Late(lambda: learn_stacking(model, *parts, np.random.RandomState(seed)))
     stacking = Late(lambda: both.learned[0])
     errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
-    paths = late_paths(model, judged, state.random_state)
-    state.embedder = replace(model, stacking=stacking, calibration=errors, path_calibration=paths)
+    trained = None if state.judging is None else state.trained
+    paths = late_path_errors(model, judged, trained)
+    state.embedder = replace(model, stacking=stacking, calibration=errors, path_errors=paths)
     state.report.decisions.append(Late(lambda: _decision(stacking, unit, n_series)))
 
 

@@ -53,7 +53,7 @@ from skpolyode.transformers.neural import (
 )
 
 FITTED = (
-    *("transformer_", "calibration_", "path_calibration_", "structural_"),
+    *("transformer_", "calibration_", "structural_"),
     *("channel_names_", "has_channel_names_"),
 )
 """Attributes that training sets."""
@@ -110,8 +110,6 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         The trained model.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
-    path_calibration_ : PathCalibration
-        Half widths between observations.
     structural_ : StructuralModels or None
         Models of level, trend and season for few series; None with ten or more.
     channel_names_ : tuple of str
@@ -524,7 +522,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         train(transformer, panel, limits, [stage])
         few = StructuralModels.learn(panel, seed, period) if stage.is_few else None
         self.transformer_, self.structural_ = transformer, few
-        self.calibration_, self.path_calibration_ = stage.calibration, stage.paths
+        self.calibration_ = stage.calibration
 
     def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
         """Answers to a query, with X so far and further rows of it."""
@@ -573,7 +571,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
                 return standardised(scaler, models.forecast_from(*query))
 
         options = {"path_at_rows": path_at_rows, "structural": structural}
-        found = answers_at(model, panel, times, offsets, self.path_calibration_, **options)
+        found = answers_at(model, panel, times, offsets, model.path_errors, **options)
         answers.put(asked, **found._asdict())
         return answers
 
@@ -624,7 +622,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
 
     def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
         """Half widths (Q, D) of the intervals at a level, in standard deviations."""
-        return answers.half_widths(self.calibration_, self.path_calibration_, level)
+        errors = self.transformer_.embedder_.path_errors
+        return answers.half_widths(self.calibration_, errors, level)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from skpolyode.embedders.fitting import FEWEST_TO_SPLIT
 from skpolyode.ensemble.backtest import FEWEST_FOLDS, FEWEST_TO_HOLD_OUT, RollingOrigins
 from skpolyode.ensemble.member import NEGLIGIBLE
-from skpolyode.ensemble.paths import late_paths
+from skpolyode.ensemble.paths import late_path_errors
 from skpolyode.ensemble.stacking import calibrate, learn_stacking
 from skpolyode.panel import Panel
 from skpolyode.panel.rows import default_channel_names
@@ -58,10 +58,11 @@ class Calibrate(Stage):
             options["structural"] = partial(self._structural, state.embedder.units.scaler)
         asked = state.embedder, trained, tested, state.random_state
         stacking, backtest = learn_stacking(*asked, **options)
-        state.embedder = model = replace(state.embedder, stacking=stacking)
+        model = replace(state.embedder, stacking=stacking)
         self.calibration = calibrate(backtest, model.units.time_scale)
-        judges = trained if tested is None else tested
-        self.paths = late_paths(model, judges, state.random_state, new_from)
+        others = None if tested is None or new_from is not None else trained
+        errors = late_path_errors(model, trained if tested is None else tested, others, new_from)
+        state.embedder = replace(model, path_errors=errors)
 
     def _structural(
         self, scaler: ChannelScaler, learned: Panel, asked: RollingOrigins

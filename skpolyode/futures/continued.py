@@ -140,6 +140,13 @@ class Continued:
         found = (self.calibration.quantile(ahead, a) for a in alpha)
         return [clipped(self.units.scaler.inverse(quantile), *ends) for quantile in found]
 
+    def half_widths(self, times: np.ndarray, offsets: np.ndarray, level: float) -> np.ndarray:
+        """Half widths (Q, D) of intervals, in standard deviations; 0 at any last observation."""
+        ahead, counts = self._ahead(slice(None), times, offsets), np.diff(offsets)
+        now, end = (np.repeat(x, counts, axis=0) for x in (self.last.values, self.panel.end))
+        half = self.calibration.quantile(ahead, (1 + level) / 2) - ahead.values
+        return np.where((times == end)[:, None] & ~np.isnan(now), 0.0, half)
+
     def crossings(
         self,
         threshold: float,

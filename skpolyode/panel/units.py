@@ -343,11 +343,6 @@ class ChannelScaler(NamedTuple):
         known = observed.any(axis=0)
         return cls(mean * size, scale, None if known.all() else known, limits)
 
-    @property
-    def of_differences(self) -> ChannelScaler:
-        """Scaler of differences and deviations: the same scale with mean 0."""
-        return self._replace(mean=np.zeros_like(self.mean))
-
     def is_too_far(self, values: np.ndarray) -> np.ndarray:
         """Mask of values too large to compute with, absolutely or relative to those of `fit`."""
         reach = np.minimum(self.scale, 10 * LARGEST / _FURTHEST) * _FURTHEST

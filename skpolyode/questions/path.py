@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 from skpolyode.dynamics.integrate import count_steps
 from skpolyode.embedders import Embedder, ModelEmbedder
 from skpolyode.embedders.paths import PathQuery, rows_until
-from skpolyode.embedders.variance import path_std
 from skpolyode.errors import check_share
 from skpolyode.futures.continued import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
@@ -36,7 +35,6 @@ from skpolyode.panel.select import (
     series_of_rows,
 )
 from skpolyode.panel.units import clipped
-from skpolyode.questions.errors import Course
 from skpolyode.transformers.input import read_panel
 
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
@@ -55,8 +53,7 @@ _BEFORE = (
 )
 _UNKNOWN = (
     "the errors of paths are not known: fit a transformer that forecasts, with this version, on at "
-    "least 60 rows in series of five rows or more; `std` needs observations='noisy' or "
-    "learn_std(X). Values and slopes need no errors."
+    "least 60 rows in series of five rows or more. Values and slopes need no errors."
 )
 
 
@@ -165,8 +162,7 @@ observed, times 0 to 3))
             As in `interpolate_interval`, or if the errors of the path are not known.
         """
         check_share("coverage", coverage)
-        errors = self._learned("path_calibration")
-        find = partial(errors.half_widths_at, self._embedder, coverage)
+        find = partial(self._errors().half_widths_at, self._embedder, coverage)
         half = self._answer(find, times, relative_to).values
         if around is None:
             around = self.value(times, relative_to, limited=False)
@@ -176,7 +172,7 @@ observed, times 0 to 3))
         return lower, upper
 
     def std(self, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviations of values, as of `interpolate_std`, where these have been learned.
+        """Standard deviations of values, as of `interpolate_std`; for transformers that forecast.
 
         Parameters
         ----------
@@ -192,10 +188,10 @@ observed, times 0 to 3))
         Raises
         ------
         ValueError
-            If they have not been learned.
+            If the errors of the path are not known.
         """
-        self._learned("scale")
-        return self._answer(partial(path_std, self._embedder), times, relative_to)
+        find = partial(self._errors().std_at, self._embedder)
+        return self._answer(find, times, relative_to)
 
     def slope(self, times: Any = None, order: int = 1, relative_to: str | None = None) -> Panel:
         """Slopes of all channels, or higher derivatives, as of `derivative`.
@@ -259,12 +255,12 @@ observed, times 0 to 3))
         ValueError
             As in `derivative_std`.
         """
-        embedder, errors = self._embedder, self._learned("path_errors")
+        embedder, errors = self._embedder, self._errors(along_time=True)
 
         def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
             (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
             leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
-            course = Course.of(embedder, panel, inside, offsets, errors.gap)
+            course = errors.course(embedder, panel, inside, offsets)
             found = errors.of_slopes(course) * scaler.scale
             counts = offsets_from(leads >= 0)[offsets]
             if counts[-1]:
@@ -369,8 +365,8 @@ observed, times 0 to 3))
         np.add.at(past[..., 0], series_index(at[1]), weights[:, None] * values)
         if not self._forecasts:
             return past
-        errors = self._learned("path_errors")
-        course = Course.of(embedder, panel, *at, errors.gap)
+        errors = self._errors(along_time=True)
+        course = errors.course(embedder, panel, *at)
         std = errors.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
         scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
         found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
@@ -399,12 +395,14 @@ observed, times 0 to 3))
             paths = self._transformer.sample_paths(*asked, n_samples=_N_SAMPLES, random_state=0)
             yield from zip(ahead[part], paths.integrals(), strict=True)
 
-    def _learned(self, name: str) -> Any:
-        """What has been learned about the errors of the path; a ValueError if nothing has been."""
-        found = getattr(self._embedder, name, None)
-        if (found := getattr(found, "learned", found)) is None:
+    def _errors(self, *, along_time: bool = False) -> Any:
+        """Error model of the path; a ValueError without it, or without what it knows of gaps."""
+        errors = getattr(self._embedder, "path_errors", None)
+        if errors is None or self._embedder.calibration is None:
             raise ValueError(_UNKNOWN)
-        return found
+        if along_time and errors.law is None:
+            raise ValueError(_UNKNOWN)
+        return errors
 
 
 def edges(embedder: Embedder, panel: Panel, until: np.ndarray | None = None) -> list[np.ndarray]:

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.utils.metaestimators import available_if
 
 from skpolyode.embedders import ModelEmbedder, PathEmbedder
-from skpolyode.embedders.base import Known, lead_batches, take_known
+from skpolyode.embedders.base import Known, take_known
 from skpolyode.embedders.model import Ends
 from skpolyode.embedders.paths import split_channels
-from skpolyode.embedders.variance import roots
 from skpolyode.errors import check_switch
 from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
 from skpolyode.futures.samples import SamplePaths
@@ -38,15 +36,6 @@ _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
 _KNOWN = "known."  # prefix of the state of the combiner
 _SPREAD = "spread"  # statistics (n, D, K) that errors of forecasts depend on
 _PARTS = (_SPREAD, "now", "noisy", "floor", "ceiling")  # the others are the fields of `LastCells`
-
-
-def _knows_std(stream: ModelStream) -> bool:
-    if stream._embedder.scale is None:
-        raise AttributeError(
-            "the standard deviation of forecasts has not been learned: call learn_std(X) on the "
-            "fitted transformer before it makes the stream."
-        )
-    return True
 
 
 class ModelStream(SeriesStream):
@@ -241,12 +230,8 @@ class ModelStream(SeriesStream):
         last = read_until(futures.panel, until, edge(relative_to, clock.start, clock.last))
         return futures.crossings(threshold, last, channel, direction, coverage)
 
-    @available_if(_knows_std)
     def forecast_std(self, times: Any, series: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviation of the forecast of the model alone, as in `interpolate_std`.
-
-        It belongs to ``forecast(..., combine=False)``. Combined forecasts have no standard
-        deviation, only intervals: see `forecast_interval` of the transformer.
+        """Standard deviation of the forecast, as from `interpolate_std` of the transformer.
 
         Parameters
         ----------
@@ -268,26 +253,12 @@ class ModelStream(SeriesStream):
             If a time is before the last observation of its series, or a series has not been
             observed.
         """
-        chosen = self._started(series)
-        z, clock = self._states(chosen)["z"], self._clock.take(chosen)
-        floor, unseen = None, np.isnan(clock.seen_at)
-        if self._has_posterior:  # NaN before the first observation: the default variance
-            floor = self._parts[_POSTERIOR][torch.from_numpy(chosen)]
-            floor = floor.masked_fill(torch.from_numpy(unseen).to(floor.device), torch.nan)
-            floor = floor * self._embedder.model.gain.noise.detach().square()
-        # Since a unit before the first observation of the series, for a channel that was not seen.
-        age = clock.elapsed[:, None] - np.where(unseen, -1.0, clock.seen_at)
-        head, (scaler, unit) = self._embedder.scale, self._embedder.units
+        if (errors := self._embedder.path_errors) is None:
+            raise ValueError("errors of paths are not known: fit again, with this version.")
+        chosen, futures = self._futures(series, 1, 0)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
-        series, std = series_index(offsets), np.empty((len(flat), panel.n_channels))
-        leads = age[series] + ((flat - clock.last[series]) / unit)[:, None]
-        for part, rows, _, _ in lead_batches(panel, flat, offsets, clock.last):
-            at = torch.from_numpy(series[rows] - part.start)
-            with torch.no_grad():
-                terms = head(z[part].float())[at]
-                since = torch.from_numpy(leads[rows]).to(terms.device)
-                least = None if floor is None else floor[part][at].to(terms.dtype)
-                std[rows] = scaler.inverse_std(roots(head.ahead(terms, since, least)))
+        half = futures.half_widths(flat, offsets, errors.level)
+        std = futures.units.scaler.inverse_std(errors.of_signal(half))
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:

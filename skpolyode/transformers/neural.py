@@ -428,6 +428,43 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         """
         return self.path(X).interval(times, coverage, relative_to)
 
+    def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
+        """Standard deviation of `interpolate`, at any times, also after the last observation.
+
+        Parameters
+        ----------
+        X : Panel, list of (times, values), list of DataFrames, or array
+            The series.
+        times : array-like of shape (Q,), list of such or None, default=None
+            As in `interpolate`.
+        relative_to : {"start", "end"} or None, default=None
+            As in `interpolate`.
+
+        Returns
+        -------
+        Panel
+            Standard deviation of the signal, without noise, around the path, in the units of the
+            channels. It is 0 at exact observations. Half widths of `interpolate_interval` with a
+            coverage of 0.9 are 1.645 times that of a new observation, ``sqrt(std**2 + noise**2)``,
+            with the noise of an observation (`noise_` of a `PolyODETransformer`).
+
+        See Also
+        --------
+        interpolate_interval : Calibrated intervals.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpolyode import PolyODETransformer
+        >>> t = np.linspace(0, 6, 13)
+        >>> series = [(t, np.sin(2 * t + k)) for k in range(8)]
+        >>> model = PolyODETransformer(n_coefficients=8, max_epochs=2, random_state=0).fit(series)
+        >>> std = model.interpolate_std(series, [3.0, 3.25])  # observed; between
+        >>> bool((std.values[::2] == 0).all()), bool((std.values[1::2] > 0).all())
+        (True, True)
+        """
+        return self.path(X).std(times, relative_to)
+
     def _forecasting(self) -> ModelEmbedder:
         check_is_fitted(self)
         return self.embedder_

@@ -5,39 +5,34 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from torch import nn
 
 from skpolyode.dynamics import WalledMLP
 from skpolyode.dynamics.field import drawn
 from skpolyode.embedders import MemoryReadout, ModelEmbedder, Units
 from skpolyode.embedders.encoders import encoders_of, n_features_of, sizes_of
-from skpolyode.embedders.variance import std_coefficients, with_variance
 from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
 from skpolyode.models.contract import InputSizes, zero_map
-from skpolyode.panel import Panel, series_index
+from skpolyode.panel import Panel
 from skpolyode.panel.query import choose_window, read_duration, read_memory
-from skpolyode.panel.select import drop_empty, typical_gap
+from skpolyode.panel.select import typical_gap
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.base import COUNT, DURATION, Duration
-from skpolyode.transformers.input import read_panel
 from skpolyode.transformers.neural import (
     LONG_SERIES,
     NeuralTransformer,
     layer_sizes,
-    local_random_state,
 )
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,
     LearnBeginnings,
-    LearnVariance,
     LearnWaves,
     StackForecasts,
     TrainFilter,
@@ -46,7 +41,6 @@ from skpolyode.transformers.stages import (
 
 _CONTEXTS_INTEGRATED = 20  # integration stops after this many contexts in a gap
 _CONTEXTS_TO_CUT = 8  # training does not cut series into windows shorter than this many contexts
-_LEAST_SHARE = 0.05  # floor, as a share of the RMS of standard deviations in a window
 # Coefficients that the dynamics see set the field's size: most per channel, most in all, least per
 # channel, most in all even so. With 128 in all but at least 8 per channel, in place of 512, squared
 # errors 1, 2, 4 and 8 rows ahead are 0.98, 0.98, 0.96 and 0.98 times as large on 14 turbofan
@@ -63,17 +57,6 @@ _BLOCKS = {
     "hidden": ("hidden",),
     "state": ("state",),
 }
-
-
-def _knows_std(transformer: PolyODETransformer) -> bool:
-    embedder = getattr(transformer, "embedder_", None)
-    will_learn = transformer.observations == "noisy"  # in `fit`
-    if not (will_learn if embedder is None else embedder.scale is not None):
-        raise AttributeError(
-            "the standard deviation of the path has not been learned: call learn_std(X) on the "
-            "fitted transformer, or fit with observations='noisy'."
-        )
-    return True
 
 
 class PolyODETransformer(NeuralTransformer):
@@ -247,7 +230,6 @@ class PolyODETransformer(NeuralTransformer):
         CheckStepSize(),
         LearnWaves(),
         LearnBeginnings(),
-        LearnVariance(),
         StackForecasts(),
     )
 
@@ -297,127 +279,6 @@ class PolyODETransformer(NeuralTransformer):
         if (gain := self.embedder_.model.gain) is None:
             return None
         return gain.level.double().cpu().numpy() * self.embedder_.units.scaler.scale
-
-    def learn_std(self, X: Any) -> Self:
-        """Learn the standard deviation of the path of a fitted model, which does not change.
-
-        `fit` already does so with ``observations="noisy"``. It takes one or two seconds, for a
-        filter about five: a small network learns the size of forecast errors, and of path errors at
-        hidden observations.
-
-        Parameters
-        ----------
-        X : Panel, list of (times, values), list of DataFrames, or array
-            Series to learn from. Use held-out series if you can: on those of `fit` the errors are
-            smaller than on new series. The first 20 000 rows are used.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If no series has two rows with observations.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skpolyode import PolyODETransformer
-        >>> t = np.linspace(0, 6, 13)
-        >>> series = [(t, np.sin(2 * t + k)) for k in range(8)]
-        >>> model = PolyODETransformer(n_coefficients=8, max_epochs=2, random_state=0).fit(series)
-        >>> std = model.learn_std(series).interpolate_std(series, [3.0, 3.25])  # exact; between
-        >>> bool((std.values[::2] == 0).all()), bool((std.values[1::2] > 0).all())
-        (True, True)
-        """
-        panel = drop_empty(read_panel(self, X, reset=False))
-        rng = local_random_state(self.random_state)
-        self.embedder_ = with_variance(self.embedder_, panel, rng)
-        return self
-
-    @available_if(_knows_std)
-    def interpolate_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviation of `interpolate`, at any times, also after the last observation.
-
-        It has to be learned; see `learn_std`.
-        After the last observation it is that of the model alone, ``forecast(..., combine=False)``.
-        For the combined forecast use `forecast_interval`. `forecast_std` of a stream returns the
-        same values.
-
-        Parameters
-        ----------
-        X : Panel, list of (times, values), list of DataFrames, or array
-            The series.
-        times : array-like of shape (Q,), list of such or None, default=None
-            As in `interpolate`.
-        relative_to : {"start", "end"} or None, default=None
-            As in `interpolate`.
-
-        Returns
-        -------
-        Panel
-            Standard deviation of the signal, without noise, around the path, in the units of the
-            channels; that of a new observation is ``sqrt(std**2 + noise_**2)``. It is 0 at exact
-            observations. It is not calibrated.
-
-        See Also
-        --------
-        interpolate_interval : Calibrated intervals.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skpolyode import PolyODETransformer
-        >>> t, noise = np.linspace(0, 6, 15), np.random.default_rng(0).normal(0, 0.3, (6, 15))
-        >>> series = [(t, np.sin(t + k) + noise[k]) for k in range(6)]
-        >>> model = PolyODETransformer(max_epochs=2, observations="noisy", random_state=0)
-        >>> model = model.fit(series)
-        >>> bool((model.interpolate_std(series, [3.0, 6.5, 8.0]).values > 0).all())
-        True
-        """
-        return self.path(X).std(times, relative_to)
-
-    @available_if(_knows_std)
-    def reconstruct_std(self, X: Any, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviation of `reconstruct`, read from a second memory.
-
-        It has to be learned; see `learn_std`.
-        This memory, with the polynomials, the measure and the window of the first, follows the
-        standard deviation along the path: that of `interpolate_std`, combined with the error of the
-        reconstruction from coefficients. Its coefficients are a fixed-length summary of the
-        uncertainty of the past.
-
-        Parameters
-        ----------
-        X : Panel, list of (times, values), list of DataFrames, or array
-            The series.
-        times : array-like of shape (Q,), list of such or None, default=None
-            As in `reconstruct`.
-        relative_to : {"start", "end"} or None, default=None
-            As in `reconstruct`.
-
-        Returns
-        -------
-        Panel
-            Standard deviations at these times, in the units of the channels. The polynomials smooth
-            them; the least value is a twentieth of their root mean square in the window.
-
-        Raises
-        ------
-        ValueError
-            If a time is outside the window; the message names the series.
-        """
-
-        def read(panel: Panel, *at: np.ndarray) -> np.ndarray:
-            coefficients = std_coefficients(self.embedder_, panel)
-            found = self.embedder_.past.of_differences.read_past(coefficients, panel, *at)
-            # Polynomials oscillate below 0 where the deviation is small. For exact sines 1 % of all
-            # values were 0 at errors of 1e-3; with the floor, errors are 0.75 to 0.9 of the std.
-            least = _LEAST_SHARE * np.sqrt((coefficients**2).sum(axis=-1))
-            return np.maximum(found, self.scaler_.inverse_std(least)[series_index(at[1])])
-
-        return self._remembered(read, X, times, relative_to)
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:
         read, unit = encoders_of(panel), typical_gap(panel)

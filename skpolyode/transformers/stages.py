@@ -25,7 +25,6 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.fitting import LARGEST_EPOCH, Split, make_task
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import bridged_waves, hide_beginnings, hide_rows
-from skpolyode.embedders.variance import with_variance
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
@@ -273,6 +272,11 @@ class TrainFilter(Train):
         # The user, the model or the data may decide it before training.
         choice, has_errors = state.params["observations"], state.windows.panel.errors is not None
         given = state.embedder.filters or has_errors or choice != "auto"
+        if state.embedder.filters and not (state.windows.panel.lengths > 1).any():
+            raise ValueError(
+                "noise is learned from forecasts, but no series has two rows with observations: "
+                "give longer series, or take observations='exact'."
+            )
         found: list[FilterTest] = []  # one, if there is a test
         super().run(state, None if given else self._noise_test(state, found))
         kind = "noisy" if state.embedder.filters else "exact"
@@ -577,22 +581,6 @@ class LearnBeginnings(Stage):
         state.report.add(self.name, outcome, n, channels=int((most > 0).sum()))
 
 
-class LearnVariance(Stage):
-    """Prepare the variance of path errors of a filter.
-
-    It is learned when it is first asked for, or saved: it takes up to a sixth of a fit.
-    """
-
-    name: ClassVar[str] = "variance"
-
-    def run(self, state: FitState) -> None:
-        """Add a variance head to the embedder."""
-        if not state.embedder.filters:
-            return
-        state.embedder = with_variance(state.embedder, state.windows.panel, state.random_state)
-        state.report.add(self.name, "is learned when asked for", len(state.windows.panel))
-
-
 class StackForecasts(Stage):
     """Prepare the weights of forecasts and the errors of forecasts and paths.
 
@@ -604,5 +592,4 @@ class StackForecasts(Stage):
 
     def run(self, state: FitState) -> None:
         """Set them, as `skpolyode.seams` has it."""
-        seams.wing("questions.errors").learn_path_errors(state)
         seams.wing("ensemble.stacking").stack_forecasts(state)

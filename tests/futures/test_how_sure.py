@@ -1,4 +1,4 @@
-"""What is called `_interval`, `_quantiles` or sampled is calibrated; `_std` is of the model."""
+"""What is called `_interval`, `_quantiles`, `_std` or sampled follows from held-out errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import pytest
 import skpolyode
 from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
 from skpolyode.ensemble.conformal import Calibration
-from tests import quick
 
 CALIBRATED = {"forecast_interval", "forecast_quantiles", "interpolate_interval"}
 OF_SKTIME = {"predict_interval", "predict_quantiles"}
 SAMPLED = {"sample_paths"}
-OF_THE_MODEL = {"interpolate_std", "reconstruct_std", "derivative_std"}
+DEVIATIONS = {"interpolate_std", "derivative_std"}
 TIMES = [0.7, 1.3, 9.5, 12.0]  # between observations, and after the last
 
 
@@ -30,8 +29,7 @@ def waves(n_series: int, seed: int) -> Panel:
 @pytest.fixture(scope="module")
 def transformer() -> PolyODETransformer:
     small = PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0)
-    with quick.few_variance_steps():
-        return small.fit(waves(30, 0)).learn_std(waves(30, 0))
+    return small.fit(waves(30, 0))
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +51,8 @@ def test_doors_are_called_by_what_they_give():
     classes = [own for own in public if inspect.isclass(own)]
     names = {name for own in classes for name in dir(own) if not name.startswith("_")}
     ends = ("_interval", "_quantiles", "_std", "sample_paths")
-    found = {name for name in names if name.endswith(ends)} - {"learn_std"}
-    assert found == CALIBRATED | OF_SKTIME | SAMPLED | OF_THE_MODEL
+    found = {name for name in names if name.endswith(ends)}
+    assert found == CALIBRATED | OF_SKTIME | SAMPLED | DEVIATIONS
 
 
 def width(model: PolyODETransformer | PolyODEForecaster, door: str) -> np.ndarray:
@@ -76,45 +74,41 @@ def test_what_a_transformer_calibrates_follows_the_errors_of_its_backtest(transf
     np.testing.assert_allclose(width(other, door), 2 * width(transformer, door), rtol=1e-6)
 
 
-def test_intervals_of_paths_follow_the_errors_at_hidden_rows(transformer):
-    other, embedder = copy.copy(transformer), transformer.embedder_
-    paths = embedder.path_calibration.learned
-    known = {
-        "calibration": doubled(embedder.calibration.learned),
-        "path_calibration": replace(paths, between=doubled(paths.between)),
-    }
-    other.embedder_ = replace(embedder, **known)
-    own = [width(model, "interpolate_interval") for model in (other, transformer)]
+def of_doubled_errors(model: PolyODETransformer) -> PolyODETransformer:
+    other, embedder = copy.copy(model), model.embedder_
+    paths = embedder.path_errors.learned
+    other.embedder_ = replace(
+        embedder,
+        calibration=doubled(embedder.calibration.learned),
+        path_errors=replace(paths, calibration=doubled(paths.calibration)),
+    )
+    return other
+
+
+def test_intervals_of_paths_follow_the_errors_at_hidden_observations(transformer):
+    models = of_doubled_errors(transformer), transformer
+    own = [width(model, "interpolate_interval") for model in models]
     np.testing.assert_allclose(own[0], 2 * own[1], rtol=1e-6)
-
-
-def test_a_deviation_that_is_learned_later_leaves_calibrated_intervals(transformer):
-    """These were learned in units of their own."""
-    again, panel = copy.copy(transformer), waves(30, 0)
-    with quick.few_variance_steps():
-        again.learn_std(panel)
-    found = [model.interpolate_interval(panel, TIMES)[0].values for model in (transformer, again)]
-    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("door", sorted(CALIBRATED | SAMPLED))
 def test_what_a_forecaster_calibrates_follows_the_errors_of_its_backtest(forecaster, door):
-    other, paths = copy.copy(forecaster), forecaster.path_calibration_
+    other = copy.copy(forecaster)
     other.calibration_ = doubled(forecaster.calibration_)
-    other.path_calibration_ = replace(paths.learned, between=doubled(paths.between))
+    model, other.transformer_ = forecaster.transformer_, copy.copy(forecaster.transformer_)
+    paths = model.embedder_.path_errors.learned
+    paths = replace(paths, calibration=doubled(paths.calibration))
+    other.transformer_.embedder_ = replace(model.embedder_, path_errors=paths)
     assert (width(forecaster, door) > 0).all()
     np.testing.assert_allclose(width(other, door), 2 * width(forecaster, door), rtol=1e-6)
 
 
-def test_standard_deviations_do_not_follow_these_errors(transformer):
-    other, embedder, panel = copy.copy(transformer), transformer.embedder_, waves(4, 1)
-    other.embedder_ = replace(embedder, calibration=doubled(embedder.calibration.learned))
-    for door, times in (
-        ("interpolate_std", TIMES),
-        ("reconstruct_std", None),
-        ("derivative_std", TIMES[:2]),
-    ):
-        found = [getattr(model, door)(panel, times).values for model in (transformer, other)]
-        np.testing.assert_array_equal(*found)
-        assert (found[0] >= 0).all()
-        assert found[0].any()
+def test_standard_deviations_follow_them_too(transformer):
+    """Of exact observations; a filter's are without the noise."""
+    panel = waves(4, 1)
+    for door, times in (("interpolate_std", TIMES), ("derivative_std", TIMES[:2])):
+        models = of_doubled_errors(transformer), transformer
+        found = [getattr(model, door)(panel, times).values for model in models]
+        if transformer.noise_ is None:
+            np.testing.assert_allclose(found[0], 2 * found[1], rtol=1e-6)
+        assert (found[1] > 0).all()

@@ -148,7 +148,7 @@ def test_imputed_intervals_end_there(others):
     """Of tables too, and of series without any row, whose ends are NaN."""
     panel = wet(16, seed=0)
     imputer = PanelImputer(PolyODETransformer(n_coefficients=4, max_epochs=1, random_state=0))
-    imputer.fit(panel).transformer_.learn_std(panel)
+    imputer.fit(panel)
     values = others.values.copy()
     values[::3, :] = np.nan
     holed = others.like(others.times, values, others.offsets)

@@ -19,7 +19,6 @@ from skpolyode.ensemble.stacking import Backtest
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.futures import SamplePaths
 from skpolyode.futures.continued import Ahead
-from tests import quick
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
 COLUMNS = ["status", "probability", "standard_error", "earliest", "median", "latest"]
@@ -331,8 +330,7 @@ def test_noisy_observations_are_no_start():
     rng, t = np.random.default_rng(0), np.arange(20.0)
     panel = Panel.from_series([(t, np.sin(t / 3 + k) + rng.normal(0, 0.3, 20)) for k in range(16)])
     model = PolyODETransformer(n_coefficients=4, max_epochs=1, observations="noisy", random_state=0)
-    with quick.few_variance_steps():
-        model.fit(panel)
+    model.fit(panel)
     paths = model.sample_paths(panel, [0.0, 1.0], "end", random_state=0)
     np.testing.assert_allclose(
         paths.forecast.values, model.forecast(panel, [0.0, 1.0], "end").values

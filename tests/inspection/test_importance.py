@@ -16,7 +16,6 @@ from skpolyode.inspection import (
     importance,
     observation_importance,
 )
-from tests.quick import few_variance_steps
 from tests.transformers.data import oscillators, small
 
 RNG = np.random.default_rng(0)
@@ -100,8 +99,7 @@ def test_each_part_is_what_is_missing_in_a_series_without_it():
 
 def test_forecasts_and_probabilities():
     series = oscillators(10)
-    with few_variance_steps():
-        model = small(max_epochs=2).fit(series)
+    model = small(max_epochs=2).fit(series)
     table = observation_importance(model, series[:2], times=[0.5, 1.0], relative_to="end")
     last = table[table["series"] == 0]["importance"].to_numpy()
     (t, x), scale = series[0], model.scaler_.scale

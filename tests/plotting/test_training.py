@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 import skpolyode
 from skpolyode import HiPPOTransformer, PastDecoder, PolyODEForecaster
 from skpolyode.plotting import TrainingDisplay
-from tests.quick import early_noise_tests, few_variance_steps
+from tests.quick import early_noise_tests
 from tests.transformers.data import oscillators, small
 
 SERIES = oscillators(8)
@@ -60,7 +60,7 @@ def test_a_file_holds_all_that_is_drawn(fitted, tmp_path) -> None:
 def test_stages_start_where_the_report_says() -> None:
     noise = np.random.default_rng(0).normal(scale=0.5, size=(200, 2))
     noisy = [(t, x + noise[: len(t)]) for t, x in oscillators(8, rate=5.0)]  # not too short
-    with few_variance_steps(10), early_noise_tests(2):
+    with early_noise_tests(2):
         for n_epochs, stages in ((4, {"training": 0, "noise": 1}), (2, {"training": 0})):
             model = small(max_epochs=n_epochs).fit(noisy)
             assert TrainingDisplay.from_estimator(model).stages == stages

@@ -22,7 +22,9 @@ from skpolyode import (
     load,
 )
 from skpolyode.embedders import ChannelScaler, Units
-from skpolyode.questions.errors import Course, PathErrors
+from skpolyode.embedders.paths import PathQuery
+from skpolyode.ensemble.path_errors import Correlation, Course, Gaps, SizeLaw
+from skpolyode.ensemble.paths import PathErrors
 from skpolyode.questions.path import edges
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
@@ -285,14 +287,14 @@ def test_errors_of_a_brownian_bridge_integrate_to_its_variance():
     x, w = np.polynomial.legendre.leggauss(60)
     since = 1 + x  # a gap of length 2
     until = 2 - since
-    columns = 1 / (1 / since + 1 / until), np.log(since / until), 0 * x, 0 * x
+    std = 0.1 * np.sqrt(1 / (1 / since + 1 / until))
+    columns = std, np.log(since / until), 0 * x, 0 * x
     course = Course(*(own[:, None] for own in columns))
-    bridge = PathErrors(np.full(1, 0.1), 1.0, 1.0, 1.0, np.ones(1))
-    found = bridge.of_integrals(course, w, np.array([0, 60]))
+    found = Correlation().of_integrals(course, w, np.array([0, 60]))
     assert_allclose(found, 0.1 * np.sqrt(2**3 / 12), rtol=0.01)
     twice = Course(*(np.concatenate([y, y]) for y in course[:4]))
     twice = twice._replace(gap=np.repeat([1, 2], 60)[:, None])
-    found = bridge.of_integrals(twice, np.append(w, w), np.array([0, 120]))
+    found = Correlation().of_integrals(twice, np.append(w, w), np.array([0, 120]))
     assert_allclose(found, 0.1 * np.sqrt(2 * 2**3 / 12), rtol=0.01)
 
 
@@ -303,9 +305,9 @@ def test_noise_of_an_observation_is_alike_on_both_sides_of_it():
     """
     x, w = np.polynomial.legendre.leggauss(60)
     since, until = np.tile(1 + x, 2), np.tile(1 - x, 2)
-    columns = since * until / 2, np.log(since / until), 0 * since, np.repeat([1, 2], 60)
-    course = Course(*(own[:, None] for own in columns))
-    half = PathErrors(np.full(1, 0.1), 1.0, 1.0, 0.6, np.ones(1))
+    std = 0.1 * np.sqrt(since * until / 2)
+    columns = std, np.log(since / until), 0 * since, np.repeat([1, 2], 60)
+    course, half = Course(*(own[:, None] for own in columns)), Correlation(1.0, 0.6)
     found = half.of_integrals(course, np.append(w, w), np.array([0, 120]))
     variance = 0.6 * 2 * 2**3 / 12 + 0.4 * 2 * np.pi**2 / 32
     assert_allclose(found, 0.1 * np.sqrt(variance), rtol=0.01)
@@ -315,19 +317,24 @@ def test_noise_of_an_observation_is_alike_on_both_sides_of_it():
 
 @pytest.mark.parametrize("unit", [1.0, 0.25])
 def test_errors_of_slopes_are_per_unit_of_the_users_time(unit):
-    """In the middle of a gap of length L a bridge has s = a sqrt(L / 4), and s' = 4 s / L."""
+    """In the middle of a gap of length L a bridge has s = a sqrt(L / 4), and s' = 4 s / L.
+
+    At a fifth of the gap the size changes, too: by its logarithmic slope, (1 - 2 u) / 2.
+    """
     embedder = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), unit))
-    embedder.filters = False
+    embedder.filters, ones = False, np.ones(1)
+    law = SizeLaw(np.log(0.1) * ones, 30 * ones, -30 * ones, np.array([0.5, 0.0, 0.0, 0.0]))
+    errors = PathErrors(0 * ones, ones, law=law, correlation=Correlation())
     panel = Panel.from_series([([0.0, 3.0, 8.0], [0.0, 1.0, 2.0])])
-    course = Course.of(embedder, panel, np.array([1.5, 5.5]), np.array([0, 2]))
+    asked = PathQuery.of(panel, np.array([1.5, 5.5, 0.6]), np.array([0, 3]))
+    gaps = Gaps.of(asked, unit)
+    std = np.sqrt(law.squares(gaps.predictors)[0])
     length = np.array([[3.0], [5.0]])
-    errors = PathErrors(np.full(1, 0.1), 1.0, 1.0, 1.0, np.ones(1))
-    assert_allclose(errors.std(course), 0.1 * np.sqrt(length / unit / 4))
-    assert_allclose(errors.of_slopes(course), 0.4 * np.sqrt(length / unit / 4) / length)
-    # At a fifth of the gap the size changes, too: by its logarithmic slope, (1 - 2 u) / 2.
-    course = Course.of(embedder, panel, np.array([0.6]), np.array([0, 1]))
+    assert_allclose(std[:2], 0.1 * np.sqrt(length / unit / 4))
+    found = errors.of_slopes(errors._course(embedder, asked, gaps, std))
+    assert_allclose(found[:2], 0.4 * np.sqrt(length / unit / 4) / length)
     size, rate = 0.1 * np.sqrt(3 / unit * 0.16), 1 / (3 * 0.16)
-    assert_allclose(errors.of_slopes(course), size * rate * np.sqrt(1 + 0.3**2))
+    assert_allclose(found[2:], size * rate * np.sqrt(1 + 0.3**2))
 
 
 def test_errors_of_a_fit_without_enough_rows_are_named():

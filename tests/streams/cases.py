@@ -10,7 +10,6 @@ import numpy as np
 from skpolyode import HiPPOTransformer
 from skpolyode.memory import MEMORIES
 from skpolyode.saving.codec import Encoder
-from tests.quick import few_variance_steps
 from tests.transformers.data import Pairs, short_oscillators, small
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -30,8 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def fitted(name: str) -> Any:
     parameters = VARIANTS[name]
     if name.startswith("polyode"):
-        with few_variance_steps(15):
-            return small(**parameters).fit(short_oscillators())
+        return small(**parameters).fit(short_oscillators())
     return HiPPOTransformer(n_coefficients=6, **parameters).fit(short_oscillators())
 
 

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from skpolyode import HiPPOTransformer
 from skpolyode.training import loop
 from skpolyode.transformers import stages
-from tests.quick import few_variance_steps
 from tests.transformers.data import short_oscillators, small
 from tests.transformers.registry import all_transformers
 
@@ -177,15 +176,13 @@ def test_fits_and_answers_do_not_depend_on_defaults_of_torch(name):
     assert_same(answers(same), expected)
 
 
-@QUICK
 def test_standard_deviations_do_not_depend_on_defaults_of_torch():
-    with few_variance_steps(10):
-        usual, noisy = small(max_epochs=1).fit(SERIES), small(observations="noisy", max_epochs=1)
-        same, alike = deepcopy(usual), clone(noisy)
-        stds = [one.interpolate_std(SERIES) for one in (usual.learn_std(SERIES), noisy.fit(SERIES))]
-        with strange_torch():
-            for one in (same.learn_std(SERIES), alike.fit(SERIES)):
-                assert one.embedder_.scale.learned  # it is learned now
+    usual, noisy = small(max_epochs=1).fit(SERIES), small(observations="noisy", max_epochs=1)
+    same, alike = deepcopy(usual), clone(noisy)
+    stds = [one.interpolate_std(SERIES) for one in (usual, noisy.fit(SERIES))]
+    with strange_torch():
+        for one in (same, alike.fit(SERIES)):
+            assert one.embedder_.path_errors.learned  # it is learned now
     for one, std in zip((same, alike), stds, strict=True):
         np.testing.assert_array_equal(one.interpolate_std(SERIES).values, std.values)
 

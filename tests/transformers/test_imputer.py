@@ -26,7 +26,6 @@ from skpolyode import (
     SummaryStatsTransformer,
 )
 from skpolyode.transformers import neural
-from tests import quick
 from tests.fits import train_once
 from tests.transformers.data import short_oscillators, small
 from tests.transformers.test_sklearn_checks import UNLISTED
@@ -179,8 +178,7 @@ def test_tails_are_forecast():
 @pytest.mark.parametrize("observations", ["exact", "noisy"])
 def test_intervals_are_those_of_the_path_around_what_is_filled_in(observations):
     X = holes((60, 9, 2))
-    with quick.few_variance_steps():
-        imputer = clone(LEARNED).set_params(transformer__observations=observations).fit(X)
+    imputer = clone(LEARNED).set_params(transformer__observations=observations).fit(X)
     values, (lower, upper) = imputer.transform(X), imputer.interval(X, coverage=0.8)
     ends = imputer.transformer_.interpolate_interval(X, np.arange(9.0), coverage=0.8)
     width = (ends[1].values - ends[0].values).reshape(X.shape)

@@ -19,7 +19,6 @@ from skpolyode import (
 from skpolyode.embedders import model as of_model
 from skpolyode.panel.select import keep_rows
 from skpolyode.transformers import polyode
-from tests.quick import few_variance_steps
 from tests.streams.test_inputs import KINDS, OBSERVED, ROWS
 
 PANEL = Panel.from_series(OBSERVED, inputs=Inputs(ROWS, KINDS))
@@ -137,8 +136,7 @@ def test_fits_with_the_parts_that_fits_may_have(monkeypatch):
     inputs = Inputs(ROWS, KINDS)
     panel = Panel.from_series(OBSERVED, inputs=inputs, static=sex)
     model = PolyODETransformer(observations="noisy", **SMALL)
-    with few_variance_steps(10):
-        model.fit(panel[:5], validation=panel[5:])
+    model.fit(panel[:5], validation=panel[5:])
     assert (model.interpolate_std(panel, [2.1, 7.0]).values > 0).all()
     # A long series, which is cut in windows, and in parts.
     monkeypatch.setattr(polyode, "LONG_SERIES", 24)

@@ -10,7 +10,7 @@ import torch
 
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
-from tests.quick import few_variance_steps, no_stacking
+from tests.quick import no_stacking
 
 
 def long_series(n_rows, missing=0.0, seed=0):
@@ -27,7 +27,7 @@ def long_series(n_rows, missing=0.0, seed=0):
 def embedder():
     panel = Panel.from_series([long_series(24, seed=k) for k in range(6)])
     transformer = PolyODETransformer(n_coefficients=8, window=9.0, max_epochs=2, random_state=0)
-    with few_variance_steps(), no_stacking():
+    with no_stacking():
         return transformer.fit(panel)
 
 
@@ -136,7 +136,7 @@ def test_one_long_series_is_trained_on_in_parts():
 def whole():
     """Remembers all of series much longer than what its dynamics see."""
     panel, options = Panel.from_series([long_series(200)]), {"max_epochs": 1, "random_state": 0}
-    with few_variance_steps(), no_stacking():
+    with no_stacking():
         return PolyODETransformer(n_coefficients=8, context=6.0, **options).fit(panel)
 
 
@@ -165,9 +165,8 @@ def test_the_dynamics_do_not_know_the_window():
     """Forecasts hang on the context; coefficients of the history cost the network nothing."""
     panel = Panel.from_series([long_series(30, seed=k) for k in range(3)])
     shared = {"max_epochs": 1, "random_state": 0, "hidden_layer_sizes": (8,), "context": 5.0}
-    with few_variance_steps():
-        short = PolyODETransformer(window=15.0, n_coefficients=32, **shared).fit(panel)
-        wide = PolyODETransformer(n_coefficients=50, **shared).fit(panel)
+    short = PolyODETransformer(window=15.0, n_coefficients=32, **shared).fit(panel)
+    wide = PolyODETransformer(n_coefficients=50, **shared).fit(panel)
     assert [p.shape for p in wide.field_.parameters()] == [
         p.shape for p in short.field_.parameters()
     ]

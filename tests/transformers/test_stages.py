@@ -124,12 +124,12 @@ def test_a_notebook_shows_what_is_known_and_waits_for_nothing():
     assert "forecasts combine" in model._repr_mimebundle_()["text/html"]
 
 
-def test_the_variance_waits_and_is_the_same_whoever_asks():
+def test_errors_of_paths_wait_and_are_the_same_whoever_asks():
     """A fit, embeddings and forecasts do without it; gradients may be off when it is learned."""
     one, other = (small(observations="noisy").fit(SERIES) for _ in range(2))
     one.transform(SERIES)
     one.forecast_interval(SERIES, [9.0])
-    assert not one.embedder_.scale.is_learned
+    assert not one.embedder_.path_errors.is_learned
     with torch.inference_mode():
         found = one.interpolate_std(SERIES, [1.5])
     assert_array_equal(found.values, other.interpolate_std(SERIES, [1.5]).values)

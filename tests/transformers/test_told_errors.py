@@ -10,7 +10,6 @@ import skpolyode
 from skpolyode import HiPPOTransformer, LegendreFitTransformer, Panel, SummaryStatsTransformer
 from skpolyode.embedders import ChannelScaler
 from skpolyode.parquet import sample_dataset
-from tests.quick import few_variance_steps, no_stacking
 from tests.transformers.data import small
 
 RNG = np.random.default_rng(0)
@@ -25,12 +24,6 @@ OFFSETS = np.arange(N_SERIES + 1) * LENGTH
 def panel(errors=SIGMA, values=NOISY) -> Panel:
     errors = None if errors is None else np.broadcast_to(errors, NOISY.shape).ravel()
     return Panel(TIMES.ravel(), values.ravel(), OFFSETS, errors=errors)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick():
-    with few_variance_steps(20), no_stacking():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +151,6 @@ def test_streams_know_as_much_of_a_channel_that_was_never_observed():
         cells[:LENGTH, 1] = np.nan
     own = Panel(TIMES.ravel(), values, OFFSETS, errors=errors)[:6]
     model = small(max_epochs=1).fit(own)
-    model.learn_std(own)
     ahead = [0.5, 2.0]
     found = model.stream(own).forecast_std(ahead, relative_to="end").values
     wanted = model.interpolate_std(own, ahead, relative_to="end").values

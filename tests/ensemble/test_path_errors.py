@@ -1,0 +1,330 @@
+"""Errors of paths against the laws of Brownian motion, and what they are learned from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import skpolyode
+from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
+from skpolyode.embedders import ChannelScaler, Units
+from skpolyode.embedders.paths import PathQuery
+from skpolyode.ensemble import path_errors, paths
+from skpolyode.ensemble.path_errors import Correlation, Course, Gaps, PathErrorSettings, SizeLaw
+from skpolyode.ensemble.paths import PathErrors
+from tests.questions.test_slopes import check_slopes, ended
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Straight lines between observations, which for Brownian motion are the expected path."""
+
+    units: Units
+    filters: bool = False
+
+    def standardised(self, panel: Panel) -> SimpleNamespace:
+        return SimpleNamespace(values=self.units.scaler.transform(panel.values))
+
+    def path_values(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        found = np.zeros((len(times), panel.n_channels))
+        for k, (t, x) in enumerate(panel):
+            asked = slice(*offsets[k : k + 2])
+            for j, column in enumerate(x.T):
+                seen = ~np.isnan(column)
+                if seen.any():
+                    found[asked, j] = np.interp(times[asked], t[seen], column[seen])
+        return found
+
+
+def lines(unit: float = 1.0, scale: tuple[float, ...] = (1.0,)) -> Lines:
+    return Lines(Units(ChannelScaler(np.zeros(len(scale)), np.array(scale)), unit))
+
+
+def motions(n_series: int, n_rows: int, size: float = 0.1, noise: float = 0.0) -> list:
+    """Brownian motions of variance ``size**2`` per unit of time, in gaps of 0.5 to 1.5."""
+    rng, series = np.random.default_rng(0), []
+    for _ in range(n_series):
+        gaps = rng.uniform(0.5, 1.5, n_rows)
+        x = (size * np.sqrt(gaps) * rng.normal(size=n_rows)).cumsum()
+        series.append((gaps.cumsum(), x + noise * rng.normal(size=n_rows)))
+    return series
+
+
+def learned(model: Lines, panel: Panel, is_new: Any = True) -> PathErrors:
+    return PathErrors.learn(model, panel, np.broadcast_to(is_new, panel.times.shape))
+
+
+def stds(errors: PathErrors, model: Lines, panel: Panel, times: list[float]) -> np.ndarray:
+    """Standard deviations (Q, D) of a panel of one series, in the user's units."""
+    found = errors.on_path(model, panel, np.array(times), np.array([0, len(times)]), 0.0)
+    widths = errors.calibration.half_widths(found["distance"], 0.9, found["signs"])
+    return model.units.scaler.scale * found["expected"] * widths / 1.645
+
+
+@pytest.mark.parametrize(("unit", "scale"), [(1.0, 1.0), (0.25, 4.0)])
+def test_the_law_of_brownian_motion_is_learned(unit, scale):
+    """In a gap of length 4 its bridge has the deviation 0.1, in one of 1 half of that."""
+    model = lines(unit, (scale,))
+    found = learned(model, Panel.from_series(motions(60, 500)))
+    assert_allclose(found.law.exponents[:2], [0.5, 0.0], atol=0.06)
+    assert_allclose([found.correlation.rate, found.correlation.shared], 1.0, rtol=0.15)
+    own = Panel.from_series([([0.0, 4.0, 5.0, 9.0], [0.0, 0.0, 0.0, 0.1])])
+    wanted = 0.1 * np.array([np.sqrt(3) / 2, 1.0, 0.5, np.sqrt(0.19 / 4) * 2])
+    assert_allclose(stds(found, model, own, [1.0, 2.0, 4.5, 8.8])[:, 0], wanted, rtol=0.12)
+    noisy = learned(lines(), Panel.from_series(motions(60, 100, 0.03, 0.1)))
+    assert noisy.correlation.shared < 0.48  # noise is of single observations, as most of an error
+    assert stds(noisy, lines(), own, [1e-3, 4.5]).min() > 0.09  # beside an observation, too
+
+
+def test_a_channel_of_which_little_is_known_has_errors_like_the_others():
+    (t, x), *_ = motions(1, 1000)
+    other = np.where(np.arange(1000) < 6, 3 * x, np.nan)
+    panel = Panel.from_series([(t, np.stack([x, other], axis=1))])
+    found = learned(lines(scale=(1.0, 1.0)), panel)
+    assert found.law.near[0] <= found.law.near[1] < found.law.near[0] + np.log(3)
+
+
+def test_too_few_hidden_rows_teach_nothing():
+    (t, x), *_ = motions(1, 100)
+    assert learned(lines(), Panel.from_series([(t[:9], x[:9])])).law is None
+    assert learned(lines(), Panel.from_series([(t[:25], x[:25])])).law is not None
+
+
+def test_errors_of_training_are_enlarged_to_those_of_held_out_series():
+    """The more, the more are held out; they are never reduced."""
+    scores, is_new = np.array([[3.0], [-3.0], [1.0], [-1.0]]), np.array([True, True, False, False])
+    most = paths._enlarged(scores, is_new, 10**6)
+    assert_allclose(most[:, 0], [3.0, -3.0, 3.0, -3.0], rtol=1e-4)
+    half = paths._enlarged(scores, is_new, path_errors.SETTINGS.trust)
+    assert_allclose(half[:, 0], [3.0, -3.0, np.sqrt(3), -np.sqrt(3)])
+    np.testing.assert_array_equal(paths._enlarged(scores, ~is_new, 10), scores)
+    np.testing.assert_array_equal(paths._enlarged(scores, is_new | True, 4), scores)
+
+
+def test_steps_over_longer_gaps_say_nothing_of_the_errors():
+    """Series that are seen half as often are as volatile."""
+    panel = Panel.from_series(motions(60, 100))
+    found = learned(lines(), panel)
+    sparse = Panel.from_series([(t[::2], x[::2]) for t, x in panel])
+    signs = [found._signs(lines(), own)[..., 1].mean() for own in (panel, sparse)]
+    assert_allclose(*signs, atol=0.1)  # not 0.35
+
+
+def test_held_out_series_come_first(monkeypatch):
+    """The others, which the model knows, fill up the rows."""
+    monkeypatch.setattr(paths, "SETTINGS", PathErrorSettings(n_rows=400))
+    known, other = motions(4, 100, size=0.01), motions(4, 100, size=0.2)
+    late = paths.late_path_errors(lines(), Panel.from_series(other), Panel.from_series(known))
+    own = Panel.from_series([([0.0, 1.0], [0.0, 0.0])])
+    assert_allclose(stds(late.learned, lines(), own, [0.5]), 0.1, rtol=0.2)
+
+
+def test_rows_of_each_series_end_in_observations_and_few_series_are_hidden_more_often():
+    panel = Panel.from_series(motions(3, 50))
+    ((copies, hidden),) = path_errors.hidden_copies(panel, np.random.RandomState(0))
+    assert len(copies) == 15
+    ends = np.concatenate([copies.offsets[:-1], copies.offsets[1:] - 1])
+    assert not hidden[ends].any()
+    by_row = hidden.reshape(5, 3, 50).sum(axis=0)
+    assert by_row[:, 1:-1].mean() == pytest.approx(2.0, abs=0.2)  # ten of 25 rows, in five copies
+    many = Panel.from_series(motions(61, 100))
+    assert len(next(path_errors.hidden_copies(many, np.random.RandomState(0)))[0]) == 61
+
+
+def test_runs_of_channels_leave_each_row_a_value_and_each_channel_its_last():
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random((30, 40, 3)) < 0.6, 1.0, np.nan)
+    values[:, 0, 0] = 1.0
+    panel = Panel.from_array(values)
+    seen = ~np.isnan(values).reshape(-1, 3)
+    _, (copies, hidden), (_, beginnings) = path_errors.hidden_copies(
+        panel, np.random.RandomState(0)
+    )
+    seen = ~np.isnan(copies.values)
+    for own in (hidden, beginnings):
+        assert not (own & ~seen).any()
+    assert ((seen & ~hidden).any(axis=1) == seen.any(axis=1)).all()
+    last = seen & (seen[::-1].reshape(-1, 40, 3).cumsum(axis=1).reshape(-1, 3)[::-1] == 1)
+    assert not (hidden & last).any()
+    first = seen & (seen.reshape(-1, 40, 3).cumsum(axis=1).reshape(-1, 3) == 1)
+    assert (hidden & first).any()
+
+
+def bridge(n_channels: int = 1, size: float = 0.1) -> PathErrors:
+    """Errors of Brownian bridges."""
+    ones = np.ones(n_channels)
+    law = SizeLaw(np.log(size) * ones, 30 * ones, -30 * ones, np.array([0.5, 0.0, 0.0, 0.0]))
+    return PathErrors(0 * ones, ones, law=law, correlation=Correlation())
+
+
+def course(panel: Panel, times: list[float], errors: PathErrors | None = None) -> Course:
+    errors = errors or bridge(panel.n_channels)
+    asked = PathQuery.of(panel, np.array(times), np.array([0, len(times)]))
+    gaps = Gaps.of(asked, 1.0, path_errors.SETTINGS.nearest)
+    grown, floor, _ = errors.law.squares(gaps.predictors)
+    return errors._course(lines(), asked, gaps, np.sqrt(grown + floor))
+
+
+def test_slopes_beside_observations_are_those_a_twentieth_of_the_gap_away():
+    found = course(Panel.from_series([([0.0, 4.0], [0.0, 1.0])]), [0.0, 0.2, 1.0, 3.99])
+    size, distance = found.std[:, 0], np.array([0.2, 0.2, 1.0, 0.2])
+    assert_allclose(size, 0.1 * np.sqrt(distance * (4 - distance) / 4), rtol=0.02)
+    slopes = Correlation().of_slopes(found)[:, 0]
+    assert_allclose(slopes[0], slopes[1], rtol=0.03)
+    # In the middle of a gap of length L a bridge has s = a sqrt(L / 4), and s' = 4 s / L.
+    middle = course(Panel.from_series([([0.0, 4.0], [0.0, 1.0])]), [2.0])
+    assert_allclose(Correlation().of_slopes(middle), 0.1, rtol=1e-6)
+
+
+def test_where_a_channel_was_never_observed_errors_are_the_largest():
+    panel, own = Panel.from_series([([0.0, 1.0], [[0.0, np.nan], [1.0, np.nan]])]), bridge(2)
+    both = replace(own, law=replace(own.law, most=np.log(np.full(2, 0.7))))
+    assert_allclose(course(panel, [0.5], both).std, [[0.05, 0.7]], rtol=0.01)
+
+
+def test_the_integral_of_a_bridge_has_its_variance():
+    """Over a gap of length L it is ``a**2 L**3 / 12``."""
+    x, w = np.polynomial.legendre.leggauss(200)
+    panel = Panel.from_series([([0.0, 2.0], [0.0, 0.0])])
+    sums = Correlation().of_integrals(course(panel, (1 + x).tolist()), w, np.array([0, 200]))
+    assert_allclose(sums, 0.1 * np.sqrt(8 / 12), rtol=0.02)
+
+
+@pytest.fixture(scope="module")
+def model() -> PolyODETransformer:
+    small = {"n_coefficients": 3, "max_epochs": 2, "random_state": 0}
+    panel = Panel.from_series([(t, x / 4) for t, x in ended(12, seed=0)])
+    limits = {"x0": (0.49, 1.01), "x1": (-0.26, 0.26)}
+    return PolyODETransformer(**small).fit(panel.with_limits(limits))
+
+
+def test_slopes_and_integrals_of_paths_with_waves(model):
+    panel = Panel.from_series([(t, x / 4) for t, x in ended(3, seed=1)])
+    wavy = replace(model.embedder_, waves=np.ones(2))
+    own = PolyODETransformer().__class__(**model.get_params())
+    vars(own).update(vars(model) | {"embedder_": wavy})
+    times = panel.start[:, None] + np.linspace(0.05, 0.6, 20) * (panel.end - panel.start)[:, None]
+    assert not np.allclose(
+        own.interpolate(panel, [*times]).values, model.interpolate(panel, [*times]).values
+    )
+    check_slopes(own, panel, times)
+
+
+def test_limits_of_integrals_are_those_of_each_window(model):
+    panel = Panel.from_series([(t, x / 4) for t, x in ended(3, seed=1)])
+    start, length = panel.end - 0.2, np.array([0.3, 1.0, 4.0])
+    found = model.integral(panel, start, start + length, coverage=0.999)
+    bounds = np.array([[0.49, 1.01], [-0.26, 0.26]]) * length[:, None, None]
+    ends = found[["lower", "upper"]].to_numpy().reshape(3, 2, 2)
+    assert (ends[..., 0] >= bounds[..., 0] - 1e-9).all()
+    assert (ends[..., 1] <= bounds[..., 1] + 1e-9).all()
+
+
+def test_noise_of_an_observation_counts_by_how_near_it_is():
+    """With s = a, two gaps of length 2, and windows [1, 2] and [2, 2.5] beside one observation.
+
+    Its share of an error is t / 2 before it, and 1 - t / 2 after: 3/4 and 7/16 in all.
+    """
+    x, w = np.polynomial.legendre.leggauss(60)
+    times, weights = np.append(1.5 + x / 2, 2.25 + x / 4), np.append(w / 2, w / 4)
+    panel = Panel.from_series([([0.0, 2.0, 4.0], [0.0, 0.0, 0.0])])
+    even = course(panel, times.tolist())._replace(std=np.full((120, 1), 0.1))
+    found = Correlation(0.0, 0.3).of_integrals(even, weights, np.array([0, 120]))
+    variance = 0.3 * (1 + 0.25) + 0.7 * 2 * 3 / 4 * 7 / 16
+    assert_allclose(found, 0.1 * np.sqrt(variance), rtol=0.01)
+
+
+def test_correlations_are_of_enough_pairs_of_one_gap_and_one_series():
+    rng = np.random.default_rng(0)
+    scores, zeros = rng.standard_normal((61, 1)), np.zeros((61, 1))
+    course = Course(zeros, zeros, zeros, zeros)
+    assert Correlation.learn(scores, course, np.arange(61)) == Correlation()
+    apart = course._replace(gap=np.arange(61.0)[:, None])
+    assert Correlation.learn(scores, apart, np.zeros(61)) == Correlation()
+    assert Correlation.learn(scores, course, np.zeros(61)) != Correlation()
+
+
+def sines(n_series: int, seed: int, noise: float = 0.0) -> tuple[Panel, list, np.ndarray]:
+    """Two channels observed apart; times between their rows, and what was true there."""
+    rng, series, asked, truth = np.random.default_rng(seed), [], [], []
+    for phase in rng.uniform(0, 2 * np.pi, n_series):
+        t = np.sort(rng.choice(200, 25, replace=False)) / 10
+        at = np.setdiff1d(np.arange(round(10 * t[0]), round(10 * t[-1])), np.round(10 * t)) / 10
+        x, own = (np.stack([np.sin(u + phase), np.cos(u + phase)], axis=1) for u in (t, at))
+        x += noise * rng.standard_normal(x.shape)
+        some = (rng.random(x.shape) < 0.7) | np.isin(np.arange(25), [0, 24])[:, None]
+        x[~some & some.any(axis=1, keepdims=True)] = np.nan
+        series.append((t, x))
+        asked.append(at)
+        truth.append(own)
+    return Panel.from_series(series), asked, np.concatenate(truth)
+
+
+def by_thirds(inside: np.ndarray, panel: Panel, asked: list) -> np.ndarray:
+    """Shares (3,) that are inside, by thirds of the distance to the nearest observation."""
+    distance = [
+        np.stack([np.abs(np.subtract.outer(at, t[np.isfinite(own)])).min(axis=1) for own in x.T], 1)
+        for (t, x), at in zip(panel, asked, strict=True)
+    ]
+    part = np.argsort(np.argsort(np.concatenate(distance), axis=None)) * 3 // inside.size
+    return np.array([inside.ravel()[part == k].mean() for k in range(3)])
+
+
+@pytest.fixture(scope="module", params=["transformer", "forecaster"])
+def of_sines(request) -> PolyODETransformer | PolyODEForecaster:
+    model = PolyODETransformer(max_epochs=4, random_state=0)
+    panel = sines(24, 0)[0]
+    if request.param == "transformer":
+        return model.fit(panel)
+    return PolyODEForecaster(model, random_state=0).pretrain(panel)
+
+
+def test_widths_follow_the_distance_to_observations_with_few_series(of_sines):
+    """Of one width for all, those of 50 % held 1.0 of the nearest third."""
+    panel, asked, truth = sines(40, 1)
+    for coverage in (0.5, 0.9):
+        lower, upper = of_sines.interpolate_interval(panel, asked, coverage=coverage)
+        inside = (lower.values <= truth) & (truth <= upper.values)
+        assert_allclose(by_thirds(inside, panel, asked), coverage, atol=0.2)
+
+
+def test_a_standard_deviation_and_an_interval_are_one_answer(of_sines, tmp_path):
+    """In numbers and datetimes, alone and in a batch, in memory and in a file."""
+    model = getattr(of_sines, "transformer_", of_sines)
+    if not isinstance(of_sines, PolyODETransformer):
+        pytest.skip("a forecaster has no standard deviation of paths")
+    panel, asked, _ = sines(5, 1)
+    std = model.interpolate_std(panel, asked).values
+    lower, upper = model.interpolate_interval(panel, asked, coverage=0.9)
+    assert_allclose((upper.values - lower.values) / 2, 1.6449 * std, rtol=1e-3)
+    alone = model.interpolate_std(panel[[3]], [asked[3]]).values
+    start = sum(len(own) for own in asked[:3])
+    assert_allclose(alone, std[start : start + len(asked[3])], rtol=1e-6)
+    model.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.interpolate_std(panel, asked).values, std)
+    half = [(end.values - std) for end in again.interpolate_interval(panel, asked, coverage=0.9)]
+    np.testing.assert_array_equal(half[0], lower.values - std)
+
+
+def test_a_deviation_of_a_filter_is_that_of_an_interval_without_the_noise():
+    panel, asked, truth = sines(24, 0, noise=0.2)
+    model = PolyODETransformer(max_epochs=4, random_state=0, observations="noisy").fit(panel)
+    panel, asked, truth = sines(40, 1, noise=0.2)
+    lower, upper = model.interpolate_interval(panel, asked, coverage=0.9)
+    std = model.interpolate_std(panel, asked).values
+    total = np.sqrt(std**2 + model.noise_**2)
+    half = (upper.values - lower.values) / 2
+    assert_allclose(np.median(half / total), 1.645, rtol=0.05)
+    inside = np.abs(model.interpolate(panel, asked).values - truth) <= 1.645 * std
+    assert 0.75 < inside.mean() < 0.98
+    ends = [0.0, 0.5, 2.0]
+    ahead = model.interpolate_std(panel, ends, relative_to="end").values
+    found = model.stream(panel).forecast_std(ends, relative_to="end").values
+    assert_allclose(found, ahead, rtol=1e-6)
+    assert (ahead > 0).all()
