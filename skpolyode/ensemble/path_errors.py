@@ -7,7 +7,7 @@ size s,
     grown = a d**p l**q v**t exp(r n),   d = 1 / (1 / since + 1 / until),   l = since + until,
 
 with n = 1 if a row in the gap lacks the channel, which moves paths otherwise, else 0. The next
-observation missed its forecast by an innovation, which is v, in those that are usual.
+observation missed its forecast by v times as much as is usual for the series.
 
 For a Brownian bridge, ``p = 1/2`` and ``q = 0`` are exact, for lines through a smooth signal
 ``p = q = 1``. Before its first observation `since` is infinite, l is `until`, and ``grown`` has one

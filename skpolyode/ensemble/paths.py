@@ -195,6 +195,13 @@ class PathErrors:
 
     def _gaps(self, model: ModelEmbedder, asked: PathQuery, nearest: float = 0.0) -> Gaps:
         missed = _innovations(model, asked.seen) / self.innovation
+        series, known, prior = series_of_rows(asked.seen), ~np.isnan(missed), SETTINGS.prior
+        sums = (
+            np.add.reduceat(x, asked.seen.offsets[:-1], axis=0, dtype=np.float64)
+            for x in (np.where(known, missed, 0.0), known)
+        )
+        usual, counts = (own + prior for own in sums)  # how volatile a series is, others say
+        missed = missed * (counts / usual)[series]
         return Gaps.of(asked, model.units.time_scale, missed, nearest)
 
     def _at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
