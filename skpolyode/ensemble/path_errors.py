@@ -1,10 +1,13 @@
 r"""Size and correlation of the errors of a path between observations.
 
-In a gap of a channel, `since` after one observation and `until` before the next, with n rows in it
-that lack the channel, an error has the size s,
+In a gap of a channel, `since` after one observation and `until` before the next, an error has the
+size s,
 
     s**2 = noise**2 + floor**2 + 1 / (1 / grown**2 + 1 / most**2),
-    grown = a d**p l**q (1 + n)**r,   d = 1 / (1 / since + 1 / until),   l = since + until.
+    grown = a d**p l**q v**t exp(r n),   d = 1 / (1 / since + 1 / until),   l = since + until,
+
+with n = 1 if a row in the gap lacks the channel, which moves paths otherwise, else 0. The next
+observation missed its forecast by v times as much as is usual for the series.
 
 For a Brownian bridge, ``p = 1/2`` and ``q = 0`` are exact, for lines through a smooth signal
 ``p = q = 1``. Before its first observation `since` is infinite, l is `until`, and ``grown`` has one
@@ -54,6 +57,7 @@ class PathErrorSettings:
     prior: float = 5.0  # errors that the prior of the size is worth
     floor_prior: float = 0.05  # strength of that of the floor, relative to the others
     trust: float = 5.0  # held-out series that a prior ratio of errors of 1 is worth
+    least_missed: float = 0.3  # innovation, in usual ones, that is added in squares
     nearest: float = 0.05  # least distance to an observation, as a share of the gap, for slopes
     lags: tuple[int, ...] = (1, 2, 3)  # between hidden rows, for correlations
 
@@ -61,9 +65,9 @@ class PathErrorSettings:
 SETTINGS = PathErrorSettings()
 LEAST, _FARTHEST = 1e-9, 1e6  # distances, in units of the model
 _STEEP = 30.0  # largest logarithm of a size
-_EXPONENTS = np.array([0.7, 0.3, 0.0, 0.0])  # prior means of p, q, r and the factor of beginnings
+_EXPONENTS = np.array([0.7, 0.3, 0.0, 0.0, 0.0])  # prior means
 # Of a, most and floor, and of the exponents.
-_BOUNDS = np.array([(-30, 30), (-5, 2), (-12, 1), (0, 3), (-1, 3), (-3, 3), (-3, 3)])
+_BOUNDS = np.array([(-30, 30), (-5, 2), (-12, 1), (0, 3), (-1, 3), (0, 3), (-3, 3), (-3, 3)])
 _RATES = np.geomspace(0.03, 10, 41)
 
 
@@ -71,14 +75,20 @@ class Gaps(NamedTuple):
     """Where Q times lie in the gaps of D channels."""
 
     distance: np.ndarray  # (Q, D): d, in the user's time; infinite if a channel has no observation
-    predictors: np.ndarray  # (Q, D, 4): logarithms of d, l and 1 + n, and whether it is a beginning
+    predictors: np.ndarray  # (Q, D, 5): logarithms of d, l and v, n, whether it is a beginning
     place: np.ndarray  # (Q, D): w
     bend: np.ndarray  # (Q, D): change of log(d) over one unit of w
     following: np.ndarray  # (Q, D): row that ends the gap, -1 if none
 
     @classmethod
-    def of(cls, asked: PathQuery, unit: float, nearest: float = 0.0) -> Self:
-        """Gaps at query times, at least the share `nearest` of a gap away from its ends."""
+    def of(
+        cls, asked: PathQuery, unit: float, missed: np.ndarray | None = None, nearest: float = 0.0
+    ) -> Self:
+        """Gaps at query times, at least the share `nearest` of a gap away from its ends.
+
+        Observations (P, D) `missed` their forecasts by multiples of what is usual; None: by nothing
+        else.
+        """
         before, following = asked.before, asked.following
         since, until = asked.leads(unit)
         is_early = before < 0
@@ -89,16 +99,20 @@ class Gaps(NamedTuple):
         with np.errstate(divide="ignore"):
             distance = 1 / (1 / since + 1 / until)
         logs = (np.log(np.clip(x, LEAST, _FARTHEST)) for x in (distance, length))
-        is_inside = ~is_early & (following >= 0)
-        n_rows = np.where(is_inside, following - before - 1, 0)
+        lacks = ~is_early & (following > before + 1)
+        if missed is None:
+            missed = np.ones(asked.seen.values.shape)
+        missed = np.take_along_axis(missed, np.maximum(following, 0), axis=0)
+        missed = np.where((following < 0) | np.isnan(missed), 1.0, missed)
+        logs = (*logs, np.log(np.hypot(missed, SETTINGS.least_missed)))
         ends = (np.log(np.clip(x, LEAST, _FARTHEST)) for x in (since, until))
         with np.errstate(divide="ignore", invalid="ignore"):
             bend = np.nan_to_num(distance * (1 / since - 1 / until))
-        predictors = np.stack([*logs, np.log1p(n_rows), is_early], axis=-1)
+        predictors = np.stack([*logs, lacks, is_early], axis=-1)
         return cls(unit * distance, predictors, np.subtract(*ends), bend, following)
 
 
-@saved(near="D", most="D", floor="D", exponents="4")
+@saved(near="D", most="D", floor="D", exponents="5")
 @dataclass(frozen=True, eq=False)
 class SizeLaw:
     """Size of errors between observations, in standard deviations; see the module.
@@ -107,8 +121,8 @@ class SizeLaw:
     ----------
     near, most, floor : float64 ndarrays of shape (D,)
         Logarithms of a and of the other sizes of each channel.
-    exponents : float64 ndarray of shape (4,)
-        p, q, r, and the logarithm of the factor of beginnings.
+    exponents : float64 ndarray of shape (5,)
+        p, q, t, r, and the logarithm of the factor of beginnings.
     """
 
     near: np.ndarray
@@ -120,7 +134,7 @@ class SizeLaw:
     def learn(cls, wrong: np.ndarray, predictors: np.ndarray, extra: np.ndarray) -> Self:
         """Fit to errors (M, D) by the likelihood of Laplace's distribution; NaN is ignored.
 
-        `predictors` (M, D, 4) are those of `Gaps`; `extra` (2, M, D) are variances of noise, and
+        `predictors` (M, D, 5) are those of `Gaps`; `extra` (2, M, D) are variances of noise, and
         factors of the squared floor. A prior worth a few errors holds the channels together.
         """
         known, n = np.isfinite(wrong), wrong.shape[1]
@@ -128,7 +142,9 @@ class SizeLaw:
         (noise, floors), usual = extra[:, known], np.log(error.mean() + LEAST)
         parts, weight = [n, 2 * n, 3 * n], SETTINGS.prior / len(error)
         centre = np.concatenate([np.repeat([usual, 0.0, usual - 3], n), _EXPONENTS])
-        strength = weight * np.repeat([1.0, 1.0, SETTINGS.floor_prior, 1.0], [n, n, n, 4])
+        strength = weight * np.repeat(
+            [1.0, 1.0, SETTINGS.floor_prior, 1.0], [n, n, n, len(_EXPONENTS)]
+        )
 
         def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
             near, most, floor, exponents = np.split(theta, parts)
@@ -143,7 +159,7 @@ class SizeLaw:
             total = np.mean(np.log(size) + error / size) + strength @ off**2
             return float(total), np.concatenate(gradient) + 2 * strength * off
 
-        bounds = np.repeat(_BOUNDS, [n, n, n, 1, 1, 1, 1], axis=0)
+        bounds = np.repeat(_BOUNDS, [n, n, n, 1, 1, 1, 1, 1], axis=0)
         found = minimize(loss, centre, jac=True, method="L-BFGS-B", bounds=bounds)
         return cls(*np.split(found.x, parts))
 

@@ -94,7 +94,14 @@ class Answers(NamedTuple):
         return self.expected * np.where(self.distance == 0, 0.0, widths)
 
 
-@saved(law="D", calibration="D", noise="D unsigned", typical="D unsigned", by_gap="D S")
+@saved(
+    law="D",
+    calibration="D",
+    noise="D unsigned",
+    typical="D unsigned",
+    innovation="D positive",
+    by_gap="D S",
+)
 @dataclass(frozen=True, eq=False)
 class PathErrors:
     """Error model of paths between observations, of which all that is said of errors follows.
@@ -106,6 +113,8 @@ class PathErrors:
         exact.
     typical : float64 ndarray of shape (D,)
         Typical posterior variance at observations with known errors; else 1.
+    innovation : float64 ndarray of shape (D,)
+        Median innovation of observations.
     by_gap : float64 ndarray of shape (D, S) or None, default=None
         Change of the predictors of the size of errors with the logarithm of the mean gap: steps
         over longer gaps are larger. None: no change.
@@ -120,6 +129,7 @@ class PathErrors:
     level: ClassVar[float] = _LEVEL
     noise: np.ndarray
     typical: np.ndarray
+    innovation: np.ndarray
     by_gap: np.ndarray | None = None
     law: SizeLaw | None = None
     calibration: Calibration | None = None
@@ -138,8 +148,8 @@ class PathErrors:
             Rows that did not train the model. Errors at the others are enlarged until their median
             is that at these.
         """
-        (scaler, unit), ones = model.units, np.ones(panel.n_channels)
-        found = cls(0 * ones, ones)
+        scaler, ones = model.units.scaler, np.ones(panel.n_channels)
+        found = cls(0 * ones, ones, _medians(_innovations(model, panel)))
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_typical(model, panel))
@@ -158,7 +168,7 @@ class PathErrors:
                 variance = np.where(np.isnan(own), variance, own**2)
             whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
             extra = variance, found._at_rows(model, asked), found._signs(model, query[0])[series]
-            parts.append((asked, wrong, Gaps.of(asked, unit), *extra, *whose))
+            parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
         queries, wrong, gaps, *others = zip(*parts, strict=True)
         wrong, *others = (np.concatenate(x) for x in (wrong, *others))
         variance, at_rows, signs, series, times, is_new = others
@@ -182,6 +192,17 @@ class PathErrors:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
         signs = _signs(model, panel)
         return signs if self.by_gap is None else signs - self.by_gap * _log_gaps(model, panel)
+
+    def _gaps(self, model: ModelEmbedder, asked: PathQuery, nearest: float = 0.0) -> Gaps:
+        missed = _innovations(model, asked.seen) / self.innovation
+        series, known, prior = series_of_rows(asked.seen), ~np.isnan(missed), SETTINGS.prior
+        sums = (
+            np.add.reduceat(x, asked.seen.offsets[:-1], axis=0, dtype=np.float64)
+            for x in (np.where(known, missed, 0.0), known)
+        )
+        usual, counts = (own + prior for own in sums)  # how volatile a series is, others say
+        missed = missed * (counts / usual)[series]
+        return Gaps.of(asked, model.units.time_scale, missed, nearest)
 
     def _at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
@@ -222,7 +243,7 @@ class PathErrors:
             Least distance to an observation, as a share of the gap.
         """
         asked, series = PathQuery.of(panel, times, offsets), series_index(offsets)
-        gaps = Gaps.of(asked, model.units.time_scale, nearest)
+        gaps = self._gaps(model, asked, nearest)
         distance, least = np.minimum(gaps.distance, _NEVER), np.zeros(gaps.distance.shape)
         is_last = (times == panel.end[series])[:, None]  # as a forecast says
         is_open = (asked.following < 0) & (distance > 0) & ((asked.before >= 0) | is_last)
@@ -282,7 +303,7 @@ class PathErrors:
         answers = answers_at(model, panel, times, offsets, self, **options)
         total = answers.half_widths(model.calibration, self, _LEVEL) / _SCORE
         asked = PathQuery.of(panel, times, offsets)
-        gaps = Gaps.of(asked, model.units.time_scale, SETTINGS.nearest)
+        gaps = self._gaps(model, asked, SETTINGS.nearest)
         return self._course(model, asked, gaps, total)
 
     def _course(
@@ -310,8 +331,18 @@ def _typical(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     """Median posterior variances (D,) at observations with known errors; 1 if none are known."""
     if (variances := shares(model, panel).variances) is None:
         return np.ones(panel.n_channels)
-    each = [column[~np.isnan(column)] for column in variances[2].T]
+    return _medians(variances[2])
+
+
+def _medians(columns: np.ndarray) -> np.ndarray:
+    """Medians (D,) of columns without NaN; 1 of none."""
+    each = [column[~np.isnan(column)] for column in columns.T]
     return np.array([np.median(own) if len(own) else 1.0 for own in each]) + LEAST
+
+
+def _innovations(model: ModelEmbedder, panel: Panel) -> np.ndarray:
+    """By how much (P, D) observations missed their forecasts; NaN in first rows."""
+    return np.abs(model.residuals(panel)[0]) / model.units.scaler.scale
 
 
 def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
@@ -344,10 +375,10 @@ def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
 
 def _enlarged(scores: np.ndarray, is_new: np.ndarray, n_new: int) -> np.ndarray:
     """Scores (Q, D), of training as large in the median as the new ones, of `n_new` series."""
-    if not 0 < is_new.sum() < len(is_new):
+    if not all(np.isfinite(scores[own]).any() for own in (is_new, ~is_new)):
         return scores
-    ratio = np.nanmedian(np.abs(scores[is_new])) / np.nanmedian(np.abs(scores[~is_new]))
-    ratio = max(ratio, 1.0) ** (n_new / (n_new + SETTINGS.trust)) if np.isfinite(ratio) else 1.0
+    new, old = (np.nanmedian(np.abs(scores[own])) for own in (is_new, ~is_new))
+    ratio = max(new / old, 1.0) ** (n_new / (n_new + SETTINGS.trust)) if old > 0 else 1.0
     return np.where(is_new[:, None], scores, ratio * scores)
 
 

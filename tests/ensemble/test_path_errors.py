@@ -27,6 +27,9 @@ class Lines:
     units: Units
     filters: bool = False
 
+    def residuals(self, panel: Panel) -> list[np.ndarray]:
+        return [np.ones(panel.values.shape)]
+
     def standardised(self, panel: Panel) -> SimpleNamespace:
         return SimpleNamespace(values=self.units.scaler.transform(panel.values))
 
@@ -158,14 +161,14 @@ def test_runs_of_channels_leave_each_row_a_value_and_each_channel_its_last():
 def bridge(n_channels: int = 1, size: float = 0.1) -> PathErrors:
     """Errors of Brownian bridges."""
     ones = np.ones(n_channels)
-    law = SizeLaw(np.log(size) * ones, 30 * ones, -30 * ones, np.array([0.5, 0.0, 0.0, 0.0]))
-    return PathErrors(0 * ones, ones, law=law, correlation=Correlation())
+    law = SizeLaw(np.log(size) * ones, 30 * ones, -30 * ones, np.array([0.5, 0.0, 0.0, 0.0, 0.0]))
+    return PathErrors(0 * ones, ones, ones, law=law, correlation=Correlation())
 
 
 def course(panel: Panel, times: list[float], errors: PathErrors | None = None) -> Course:
     errors = errors or bridge(panel.n_channels)
     asked = PathQuery.of(panel, np.array(times), np.array([0, len(times)]))
-    gaps = Gaps.of(asked, 1.0, path_errors.SETTINGS.nearest)
+    gaps = Gaps.of(asked, 1.0, nearest=path_errors.SETTINGS.nearest)
     grown, floor, _ = errors.law.squares(gaps.predictors)
     return errors._course(lines(), asked, gaps, np.sqrt(grown + floor))
 

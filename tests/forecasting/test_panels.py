@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 def seen(monkeypatch):
     found = Seen([], [], [])
     new_task = PolyODETransformer._new_task
-    calibrate_paths, calibrate = paths.calibrate_paths, training.calibrate
+    learn, calibrate = paths.PathErrors.learn, training.calibrate
     scalers = []
 
     def named_rows(values):
@@ -54,24 +54,22 @@ def seen(monkeypatch):
         found.calibrating.append(backtest.actual[backtest.is_new, 0])
         return calibrate(backtest, unit)
 
-    def spied_paths(model, panel, rng, earliest):
+    def spied_paths(model, panel, is_new):
         scalers.append(model.units.scaler)
-        first = panel.offsets[:-1] if earliest is None else earliest
-        rows = [np.arange(*ends) for ends in zip(first, panel.offsets[1:], strict=True)]
-        found.calibrating.append(model.units.scaler.read(panel.values[np.concatenate(rows)])[:, 0])
+        found.calibrating.append(model.units.scaler.read(panel.values[is_new])[:, 0])
         for own in found:
             own[:] = [named_rows(part) if isinstance(part, np.ndarray) else part for part in own]
-        return calibrate_paths(model, panel, rng, earliest)
+        return learn(model, panel, is_new)
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
     monkeypatch.setattr(training, "calibrate", spied_calibration)
-    monkeypatch.setattr(paths, "calibrate_paths", spied_paths)
+    monkeypatch.setattr(paths.PathErrors, "learn", spied_paths)
     return found
 
 
 def train(lengths: list[int]) -> PolyODEForecaster:
     trained = PolyODEForecaster(small(), random_state=0, period=None).pretrain(named(lengths))
-    assert trained.path_calibration_.learned  # only now
+    assert trained.transformer_.embedder_.path_errors.learned  # only now
     return trained
 
 

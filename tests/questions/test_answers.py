@@ -323,8 +323,8 @@ def test_errors_of_slopes_are_per_unit_of_the_users_time(unit):
     """
     embedder = SimpleNamespace(units=Units(ChannelScaler(np.zeros(1), np.ones(1)), unit))
     embedder.filters, ones = False, np.ones(1)
-    law = SizeLaw(np.log(0.1) * ones, 30 * ones, -30 * ones, np.array([0.5, 0.0, 0.0, 0.0]))
-    errors = PathErrors(0 * ones, ones, law=law, correlation=Correlation())
+    law = SizeLaw(np.log(0.1) * ones, 30 * ones, -30 * ones, np.array([0.5, 0.0, 0.0, 0.0, 0.0]))
+    errors = PathErrors(0 * ones, ones, ones, law=law, correlation=Correlation())
     panel = Panel.from_series([([0.0, 3.0, 8.0], [0.0, 1.0, 2.0])])
     asked = PathQuery.of(panel, np.array([1.5, 5.5, 0.6]), np.array([0, 3]))
     gaps = Gaps.of(asked, unit)

@@ -139,15 +139,15 @@ def test_a_second_one_leaves_the_fit_before(ctrl_c):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(stacking, "learn_stacking"), (paths, "calibrate_paths")]
+    ("module", "name"), [(stacking, "learn_stacking"), (paths.PathErrors, "learn")]
 )
 def test_what_is_learned_late_begins_anew_after_ctrl_c(module, name, monkeypatch):
     """With the same random numbers, so that answers are those of a first forecast."""
     learn, drawn = getattr(module, name), []
 
     def interrupted(*args):
-        (rng,) = (each for each in args if isinstance(each, np.random.RandomState))
-        drawn.append(rng.random_sample())
+        rng = [each for each in args if isinstance(each, np.random.RandomState)]
+        drawn.append([each.random_sample() for each in rng])
         if len(drawn) == 1:
             raise KeyboardInterrupt
         return learn(*args)
