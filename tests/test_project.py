@@ -24,6 +24,7 @@ from benchmarks.structure import (
     calls,
     constants,
     entered,
+    named_functions,
     own_classes,
     read_package,
 )
@@ -67,19 +68,20 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
     assert {name.removeprefix("skpolyode.") for name in wings["modules"].split()} == WINGS
 
 
-# `python -m benchmarks.structure` prints these figures. Lower them by hand whenever code leaves;
-# a commit that raises one says what that has bought.
+# `python -m benchmarks.structure` prints these figures. Ceilings of lines, constants and functions
+# are 1 % above what it printed last. Lower them by hand whenever code leaves; a commit that raises
+# one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_764,
-    "code lines of the core": 11_772,
+    "code lines of the package": 20_680,
+    "code lines of the core": 11_470,
     "tuned constants": 271,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,
-    "files entered by fit": 41,
-    "files entered by transform": 22,
-    "files entered by first forecast": 34,
-    "files entered by forecast": 30,
+    "functions entered by fit": 470,
+    "functions entered by transform": 188,
+    "functions entered by first forecast": 376,
+    "functions entered by forecast": 269,
 }
 
 
@@ -94,7 +96,7 @@ def test_the_package_does_not_grow() -> None:
         figures[f"own classes of {name}"] = len(own_classes(getattr(skpolyode, name)))
     root = Path(skpolyode.__file__).parent
     for name, action in list(calls(skpolyode, max_epochs=1).items())[:4]:
-        figures[f"files entered by {name}"] = len({file for file, _ in entered(root, action)})
+        figures[f"functions entered by {name}"] = len(named_functions(entered(root, action)))
     assert figures.keys() == CEILINGS.keys()
     above = {name: n for name, n in figures.items() if n > CEILINGS[name]}
     assert not above, "the package has grown: simplify, or raise a ceiling and say why"
