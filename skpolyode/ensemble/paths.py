@@ -167,7 +167,11 @@ class PathErrors:
                 own = copies.errors[rows] / scaler.scale
                 variance = np.where(np.isnan(own), variance, own**2)
             whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
-            extra = variance, found._at_rows(model, asked), found._signs(model, query[0])[series]
+            extra = (
+                variance,
+                found._at_rows(model, asked),
+                found._of_equal_gaps(model, query[0], _signs(model, query[0]))[series],
+            )
             parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
         queries, wrong, gaps, *others = zip(*parts, strict=True)
         wrong, *others = (np.concatenate(x) for x in (wrong, *others))
@@ -188,9 +192,8 @@ class PathErrors:
         course = found._course(model, queries[0], gaps[0], widths[first])
         return replace(found, correlation=Correlation.learn(scores, course, series[first]))
 
-    def _signs(self, model: ModelEmbedder, panel: Panel) -> np.ndarray:
+    def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, signs: np.ndarray) -> np.ndarray:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
-        signs = _signs(model, panel)
         return signs if self.by_gap is None else signs - self.by_gap * _log_gaps(model, panel)
 
     def _gaps(self, model: ModelEmbedder, asked: PathQuery, nearest: float = 0.0) -> Gaps:
@@ -250,7 +253,8 @@ class PathErrors:
         distance[is_open | (times < asked.times)[:, None]] = np.nan  # hidden rows are later
         if model.filters:  # the path need not pass through observations
             distance = np.maximum(distance, _NOWHERE)
-        signs = (ask(model, panel)[series] for ask in (_signs, self._signs))
+        signs = _signs(model, panel)
+        signs = (own[series] for own in (signs, self._of_equal_gaps(model, panel, signs)))
         signs = np.where(np.isnan(distance)[..., None], *signs)
         expected = np.ones(distance.shape)
         if self.law is not None:

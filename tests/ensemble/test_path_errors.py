@@ -114,7 +114,10 @@ def test_steps_over_longer_gaps_say_nothing_of_the_errors():
     panel = Panel.from_series(motions(60, 100))
     found = learned(lines(), panel)
     sparse = Panel.from_series([(t[::2], x[::2]) for t, x in panel])
-    signs = [found._signs(lines(), own)[..., 1].mean() for own in (panel, sparse)]
+    signs = [
+        found._of_equal_gaps(lines(), own, paths._signs(lines(), own))[..., 1].mean()
+        for own in (panel, sparse)
+    ]
     assert_allclose(*signs, atol=0.1)  # not 0.35
 
 

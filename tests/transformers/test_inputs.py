@@ -129,7 +129,6 @@ def test_files(model, tmp_path):
     assert np.array_equal(same.transform(PANEL), model.transform(PANEL))
 
 
-@pytest.mark.usefixtures("no_stacking")
 def test_fits_with_the_parts_that_fits_may_have(monkeypatch):
     # Noise, how far off paths are, static covariates, and series that only validate.
     sex = pd.DataFrame({"sex": np.arange(8) % 2})
