@@ -137,7 +137,7 @@ def claims() -> list[str]:
     claim = (
         "Figure 6: recovered uncertainty correlates with errors (0.56), the last one less (0.11)"
     )
-    add(claim, " and ".join(pearson), "Lorenz63")
+    add(claim, " and ".join(pearson) + ", from the series", "Lorenz63")
     return lines
 
 
