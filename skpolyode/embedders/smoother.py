@@ -134,9 +134,7 @@ class Shares(NamedTuple):
 
     share: np.ndarray  # Kalman gains K: shares of innovations
     lost: np.ndarray  # 1 - G: share of a correction that is not carried back
-    # Where errors are known: variances (P, D) of the noise, of the signal after each observation,
-    # and of the signal given all observations; NaN where not observed.
-    variances: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    after: np.ndarray  # variances of the signal after observations, NaN where not observed
 
 
 def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) -> np.ndarray:
@@ -201,18 +199,13 @@ def shares(embedder: ModelEmbedder, panel: Panel) -> Shares | None:
     data, model = embedder.pack(panel), embedder.exact
     with torch.no_grad():
         share = model.share(data, torch.arange(len(data), device=embedder.device))
-        columns = [share, share]
+        columns = [share, share * model.gain.level.square()]
         if data.posterior is not None:
-            ahead, carried = model.gain.carried(data.channel_gap, data.posterior)
-            ahead = ahead * model.gain.noise.square()
-            columns = [share, 1.0 - carried, ahead, *model.gain.variances(data)]
+            _, carried = model.gain.carried(data.channel_gap, data.posterior)
+            columns = [1.0 - carried, model.gain.variance_after(data)]
     order = data.observations
-    share, lost, *variances = (x[order].cpu().numpy() for x in columns)
-    if not variances:
-        return Shares(share, lost)
-    (ahead, noise, after), seen = variances, np.isnan(panel.values)
-    smoothed = ahead + rts_smoothed(panel, after - ahead, (1.0 - lost) ** 2)
-    return Shares(share, lost, tuple(np.where(seen, np.nan, x) for x in (noise, after, smoothed)))
+    share, lost, after = (x[order].cpu().numpy() for x in (share, *columns))
+    return Shares(share, lost, np.where(np.isnan(panel.values), np.nan, after))
 
 
 def _without_wall(

@@ -12,8 +12,8 @@ observation missed its forecast by v times as much as is usual for the series.
 For a Brownian bridge, ``p = 1/2`` and ``q = 0`` are exact, for lines through a smooth signal
 ``p = q = 1``. Before its first observation `since` is infinite, l is `until`, and ``grown`` has one
 more factor. A channel without any observation has errors of the size `most`. `noise` is that of the
-observations of a filter. `floor` is what the path is off at observations; if their errors are
-known, it follows the posterior deviation of each.
+observations of a filter. `floor` is what the path is off at observations: of a filter, Kalman's
+posterior deviation there, on lines between; hidden observations cannot show it beside their noise.
 
 Errors at two times in one gap have the correlation ``c exp(-k |w - w'| / 2)`` with
 ``w = log(since / until)``. For a Brownian bridge, ``k = c = 1`` is exact. The remaining ``1 - c``

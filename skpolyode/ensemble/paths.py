@@ -112,7 +112,7 @@ class PathErrors:
         Standard deviation of the noise of observations, in those of the channels; 0 if these are
         exact.
     typical : float64 ndarray of shape (D,)
-        Typical posterior variance at observations with known errors; else 1.
+        Typical variance of the signal at observations, of a filter; else 1.
     innovation : float64 ndarray of shape (D,)
         Median innovation of observations.
     by_gap : float64 ndarray of shape (D, S) or None, default=None
@@ -152,7 +152,7 @@ class PathErrors:
         found = cls(0 * ones, ones, _medians(_innovations(model, panel)))
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
-            found = replace(found, noise=noise, typical=_typical(model, panel))
+            found = replace(found, noise=noise, typical=_medians(shares(model, panel).after))
         rows_of, parts, rng = np.arange(panel.n_observations), [], np.random.RandomState(0)
         for copies, hidden in hidden_copies(panel, rng):
             rows = hidden.any(axis=1)
@@ -169,7 +169,7 @@ class PathErrors:
             whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
             extra = (
                 variance,
-                found._at_rows(model, asked),
+                found.at_rows(model, asked),
                 found._of_equal_gaps(model, query[0], _signs(model, query[0]))[series],
             )
             parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
@@ -180,6 +180,8 @@ class PathErrors:
         if (np.isfinite(wrong) & (predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
             return found
         law = SizeLaw.learn(wrong, predictors, np.stack([variance, at_rows]))
+        if model.filters:  # noise hides it
+            law = replace(law, floor=np.log(found.typical) / 2)
         grown, floor, _ = law.squares(predictors)
         sizes = np.sqrt(variance + grown + at_rows * floor)
         scores = _enlarged(wrong / sizes, is_new, len(np.unique(series[is_new])))
@@ -207,12 +209,12 @@ class PathErrors:
         missed = missed * (counts / usual)[series]
         return Gaps.of(asked, model.units.time_scale, missed, nearest)
 
-    def _at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
+    def at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
-        variances = shares(model, asked.seen).variances if model.filters else None
-        if variances is None:
+        if not (model.filters and model.model.gain.known_errors == "each"):
             return np.ones(asked.before.shape)
-        left, (since, until) = variances[2] / self.typical, asked.leads(1.0)
+        left = shares(model, asked.seen).after / self.typical
+        since, until = asked.leads(1.0)
         ends = [
             np.where(row < 0, np.nan, np.take_along_axis(left, np.maximum(row, 0), axis=0))
             for row in (asked.before, asked.following)
@@ -259,7 +261,7 @@ class PathErrors:
         expected = np.ones(distance.shape)
         if self.law is not None:
             grown, floor, _ = self.law.squares(gaps.predictors)
-            left = floor * self._at_rows(model, asked)
+            left = floor * self.at_rows(model, asked)
             expected = np.where(np.isnan(distance), 1.0, np.sqrt(self.noise**2 + grown + left))
             least = np.where(self.noise > 0, np.sqrt(left), 0.0)
         return {"signs": signs, "distance": distance, "expected": expected, "least": least}
@@ -319,7 +321,8 @@ class PathErrors:
             return Course(std, place, np.full(std.shape, 1 / unit), np.zeros(std.shape))
         grown, floor, steep = self.law.squares(gaps.predictors)
         share = np.sqrt(grown / (grown + floor))
-        rate = 1 / np.maximum(gaps.distance, _NOWHERE)
+        distance = np.where(np.isinf(gaps.distance), unit, gaps.distance)
+        rate = 1 / np.maximum(distance, _NOWHERE)
         return Course(std, gaps.place, rate, gaps.following, steep * gaps.bend, share)
 
     def of_integrals(self, course: Course, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -329,13 +332,6 @@ class PathErrors:
     def of_slopes(self, course: Course) -> np.ndarray:
         """As `Correlation.of_slopes`."""
         return self.correlation.of_slopes(course)
-
-
-def _typical(model: ModelEmbedder, panel: Panel) -> np.ndarray:
-    """Median posterior variances (D,) at observations with known errors; 1 if none are known."""
-    if (variances := shares(model, panel).variances) is None:
-        return np.ones(panel.n_channels)
-    return _medians(variances[2])
 
 
 def _medians(columns: np.ndarray) -> np.ndarray:
@@ -450,7 +446,9 @@ def answers_at(
     early = is_between & (before < 0)
     leads = _leads(panel, times, series, before, early)
     leads = np.maximum(leads, nearest * model.units.time_scale)
-    answers.put(slice(None), leads=leads, least=np.broadcast_to(errors.floor, leads.shape))
+    at_rows = errors.at_rows(model, PathQuery.of(panel, times, offsets))
+    least = errors.floor * np.sqrt(at_rows)
+    answers.put(slice(None), leads=leads, least=least)
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]

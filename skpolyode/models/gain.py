@@ -189,15 +189,13 @@ class Gain(nn.Module):
         return self(gap, seen, error, posterior) * self.log_noise(error).exp()
 
     @torch.no_grad()
-    def variances(self, data: Packed) -> tuple[Tensor, Tensor]:
-        """Variances (P, D) of the noise of observations, and of the signal after them.
+    def variance_after(self, data: Packed) -> Tensor:
+        """Variances (P, D) of the signal after observations, for a gain that uses known errors.
 
-        In squared standard deviations of the channels; for a gain that uses known errors.
+        In squared standard deviations of the channels.
         """
-        unit = self.noise.square()
         after = self.posterior_after(data.channel_gap, data.seen, data.error, data.posterior)
-        noise = self.log_noise(data.error).exp()
-        return (noise * unit).to(data.x.dtype), (after * unit).to(data.x.dtype)
+        return (after * self.noise.square()).to(data.x.dtype)
 
     @torch.no_grad()
     def estimate(

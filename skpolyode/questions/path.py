@@ -55,6 +55,9 @@ _UNKNOWN = (
     "the errors of paths are not known: fit a transformer that forecasts, with this version, on at "
     "least 60 rows in series of five rows or more. Values and slopes need no errors."
 )
+_OF_FORECASTER = (
+    "the transformer of a PolyODEForecaster has no intervals: ask the forecaster itself."
+)
 
 
 class Path:
@@ -101,6 +104,7 @@ observed, times 0 to 3))
         self.panel = read_panel(transformer, X, reset=False)
         seen = observed_part(self.panel)
         self.start, self.end = seen.start, seen.end
+        self.start.flags.writeable = self.end.flags.writeable = False
         self._transformer, self._embedder = copy(transformer), transformer.embedder_
         self._forecasts = hasattr(transformer, "sample_paths")
 
@@ -159,13 +163,17 @@ observed, times 0 to 3))
         Raises
         ------
         ValueError
-            As in `interpolate_interval`, or if the errors of the path are not known.
+            As in `interpolate_interval`, if the errors of the path are not known, or if `around`
+            has other rows.
         """
         check_share("coverage", coverage)
         find = partial(self._errors().half_widths_at, self._embedder, coverage)
-        half = self._answer(find, times, relative_to).values
+        widths = self._answer(find, times, relative_to)
+        half = widths.values
         if around is None:
             around = self.value(times, relative_to, limited=False)
+        elif not np.array_equal(around.offsets, widths.offsets):
+            raise ValueError("`around` must hold a row for each of the times that are asked for.")
         ends, offsets = np.stack([around.values - half, around.values + half]), around.offsets
         both = self._embedder.units.scaler.within_limits(ends, self.panel, offsets)
         lower, upper = (around.like(around.times, values, offsets) for values in both)
@@ -398,9 +406,9 @@ observed, times 0 to 3))
     def _errors(self, *, along_time: bool = False) -> Any:
         """Error model of the path; a ValueError without it, or without what it knows of gaps."""
         errors = getattr(self._embedder, "path_errors", None)
-        if errors is None or self._embedder.calibration is None:
-            raise ValueError(_UNKNOWN)
-        if along_time and errors.law is None:
+        if errors is not None and self._embedder.calibration is None:
+            raise ValueError(_OF_FORECASTER)
+        if errors is None or (along_time and errors.law is None):
             raise ValueError(_UNKNOWN)
         return errors
 

@@ -258,7 +258,11 @@ class ModelStream(SeriesStream):
         chosen, futures = self._futures(series, 1, 0)
         panel, flat, offsets = self._asked(chosen, times, relative_to)
         half = futures.half_widths(flat, offsets, errors.level)
-        std = futures.units.scaler.inverse_std(errors.of_signal(half))
+        least = None
+        if self._has_posterior:
+            after = self._parts[_POSTERIOR] * self._model.gain.noise.square()
+            least = np.repeat(after.sqrt().double().cpu().numpy()[chosen], np.diff(offsets), axis=0)
+        std = futures.units.scaler.inverse_std(errors.of_signal(half, least))
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:

@@ -800,7 +800,8 @@ class _Run:
         if not len(self.task.items):
             return "nothing to train on"
         if self.cycle.is_over(epoch):
-            return ALL_EPOCHS if self.cycle.pace is None else SETTLED
+            is_short = self.cycle.pace is not None and self.cycle.least > 0
+            return SETTLED if is_short else ALL_EPOCHS
         patience = self.trainer.patience
         # Where no weights beat the untrained ones yet, the rate is too high, and it is falling.
         has_learned = self.best_epoch > 0

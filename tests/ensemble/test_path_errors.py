@@ -334,3 +334,52 @@ def test_a_deviation_of_a_filter_is_that_of_an_interval_without_the_noise():
     found = model.stream(panel).forecast_std(ends, relative_to="end").values
     assert_allclose(found, ahead, rtol=1e-6)
     assert (ahead > 0).all()
+
+
+def test_at_noisy_observations_the_deviation_is_what_the_filter_leaves():
+    """Errors at hidden rows, mostly noise, do not say what is left where a row is known."""
+    panel, *_ = sines(40, 0, noise=0.2)
+    model = PolyODETransformer(max_epochs=8, random_state=0, observations="noisy").fit(panel)
+    noisy, *_ = sines(60, 1, noise=0.2)
+    clean, *_ = sines(60, 1)
+    assert_allclose(noisy.times, clean.times)
+    std, seen = model.interpolate_std(noisy).values, ~np.isnan(noisy.values)
+    inside = np.abs(model.interpolate(noisy).values - clean.values) <= 2 * std
+    assert 0.75 < inside[seen].mean() < 0.995
+    beside = model.interpolate_std(noisy, [t + 1e-9 for t, _ in noisy]).values
+    assert 0.8 < np.median(beside[seen] / std[seen]) < 1.6
+
+
+@pytest.mark.parametrize("error", [0.05, 0.2, 0.6])
+def test_known_errors_of_the_last_observation_count_in_streams_too(error):
+    rng = np.random.default_rng(0)
+    series = motions(20, 15, noise=0.2)
+    told = [rng.choice([0.05, 0.2, 0.5], size=np.shape(x)) for _, x in series]
+    model = PolyODETransformer(max_epochs=2, n_coefficients=4, random_state=0)
+    model.fit(Panel.from_series(series, errors=told))
+    asked = Panel.from_series(series[:3], errors=[np.full_like(x, error) for x in told[:3]])
+    ends = [0.0, 1e-6, 0.5]
+    batch = model.interpolate_std(asked, ends, relative_to="end").values
+    assert_allclose(model.stream(asked).forecast_std(ends, relative_to="end").values, batch, 1e-5)
+    assert 0.4 * error < batch[0, 0] <= error * (1 + 1e-6)
+
+
+def test_slopes_of_a_channel_that_was_never_observed_are_not_sure():
+    each = np.sort(np.random.default_rng(0).uniform(0, 10, (20, 14)), axis=1)
+    series = [(t, np.stack([np.sin(t + k), np.cos(t + k)], axis=1)) for k, t in enumerate(each)]
+    options = {"max_epochs": 2, "n_coefficients": 4, "random_state": 0}
+    model = PolyODETransformer(**options, observations="exact").fit(series)
+    alone = [(t, np.where([True, False], x, np.nan)) for t, x in series[:3]]
+    assert (model.derivative_std(alone, [4.0, 6.0]).values[:, 1] > 0.05).all()
+
+
+def test_corrected_values_have_a_row_for_each_time(of_sines):
+    panel, *_ = sines(3, 1)
+    path = getattr(of_sines, "transformer_", of_sines)
+    if not hasattr(of_sines, "path"):
+        with pytest.raises(ValueError, match="ask the forecaster itself"):
+            path.interpolate_interval(panel)
+        return
+    around = of_sines.path(panel).value([2.0, 3.0])
+    with pytest.raises(ValueError, match="a row for each of the times"):
+        of_sines.path(panel).interval([2.0], around=around)
