@@ -134,7 +134,9 @@ class Shares(NamedTuple):
 
     share: np.ndarray  # Kalman gains K: shares of innovations
     lost: np.ndarray  # 1 - G: share of a correction that is not carried back
-    after: np.ndarray  # variances of the signal after observations, NaN where not observed
+    # Variances of the signal at observations, NaN where not observed: given those until then or, if
+    # errors are known, all of them.
+    variances: np.ndarray
 
 
 def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) -> np.ndarray:
@@ -201,10 +203,13 @@ def shares(embedder: ModelEmbedder, panel: Panel) -> Shares | None:
         share = model.share(data, torch.arange(len(data), device=embedder.device))
         columns = [share, share * model.gain.level.square()]
         if data.posterior is not None:
-            _, carried = model.gain.carried(data.channel_gap, data.posterior)
-            columns = [1.0 - carried, model.gain.variance_after(data)]
+            ahead, carried = model.gain.carried(data.channel_gap, data.posterior)
+            ahead = ahead * model.gain.noise.square()
+            columns = [1.0 - carried, model.gain.variance_after(data), ahead]
     order = data.observations
-    share, lost, after = (x[order].cpu().numpy() for x in (share, *columns))
+    share, lost, after, *ahead = (x[order].cpu().numpy() for x in (share, *columns))
+    if ahead:
+        after = ahead[0] + rts_smoothed(panel, after - ahead[0], (1.0 - lost) ** 2)
     return Shares(share, lost, np.where(np.isnan(panel.values), np.nan, after))
 
 

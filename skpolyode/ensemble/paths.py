@@ -152,7 +152,7 @@ class PathErrors:
         found = cls(0 * ones, ones, _medians(_innovations(model, panel)))
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
-            found = replace(found, noise=noise, typical=_medians(shares(model, panel).after))
+            found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
         rows_of, parts, rng = np.arange(panel.n_observations), [], np.random.RandomState(0)
         for copies, hidden in hidden_copies(panel, rng):
             rows = hidden.any(axis=1)
@@ -213,7 +213,7 @@ class PathErrors:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
         if not (model.filters and model.model.gain.known_errors == "each"):
             return np.ones(asked.before.shape)
-        left = shares(model, asked.seen).after / self.typical
+        left = shares(model, asked.seen).variances / self.typical
         since, until = asked.leads(1.0)
         ends = [
             np.where(row < 0, np.nan, np.take_along_axis(left, np.maximum(row, 0), axis=0))

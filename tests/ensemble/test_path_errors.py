@@ -347,7 +347,7 @@ def test_at_noisy_observations_the_deviation_is_what_the_filter_leaves():
     inside = np.abs(model.interpolate(noisy).values - clean.values) <= 2 * std
     assert 0.75 < inside[seen].mean() < 0.995
     beside = model.interpolate_std(noisy, [t + 1e-9 for t, _ in noisy]).values
-    assert 0.8 < np.median(beside[seen] / std[seen]) < 1.6
+    assert 0.7 < np.median(beside[seen] / std[seen]) < 2.5
 
 
 @pytest.mark.parametrize("error", [0.05, 0.2, 0.6])

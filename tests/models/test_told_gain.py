@@ -83,11 +83,8 @@ def test_paths_from_a_far_start_are_the_smoothed_walk(off, error):
 def test_variances_are_those_of_the_smoother():
     from skpolyode.embedders.smoother import shares
 
-    _, after, smoothed = shares(embedder(), panel()[:1]).variances
     _, wanted = kalman(TIMES[0], 0)
-    np.testing.assert_allclose(smoothed[:, 0], wanted, rtol=1e-4)
-    np.testing.assert_allclose(after[-1, 0], wanted[-1], rtol=1e-4)
-    assert (after[:-1, 0] > smoothed[:-1, 0]).all()
+    np.testing.assert_allclose(shares(embedder(), panel()[:1]).variances[:, 0], wanted, rtol=1e-4)
 
 
 def test_the_gain_is_estimated_from_forecasts():
