@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -133,13 +132,6 @@ class PaperPolyODETransformer(PolyODETransformer):
         if self.solver == "exact":
             return PaperPolyODE(**parts)
         return CoupledPolyODE(**parts, solver=self.solver, unit=unit)
-
-    def _continued(self, embedder: ModelEmbedder) -> ModelEmbedder:
-        """The same weights, also with another solver, update or origin."""
-        embedder = super()._continued(embedder)
-        names = ("field", "memory", "step_size", "max_gap", "start")
-        parts = {name: embedder.model.arguments[name] for name in names}
-        return replace(embedder, model=self._assemble(embedder.units.time_scale, **parts))
 
     @property
     def _state_size(self) -> int:
