@@ -203,9 +203,10 @@ def shares(embedder: ModelEmbedder, panel: Panel) -> Shares | None:
         share = model.share(data, torch.arange(len(data), device=embedder.device))
         columns = [share, share * model.gain.level.square()]
         if data.posterior is not None:
+            unit = model.gain.noise.square()
             ahead, carried = model.gain.carried(data.channel_gap, data.posterior)
-            ahead = ahead * model.gain.noise.square()
-            columns = [1.0 - carried, model.gain.variance_after(data), ahead]
+            after = share * model.gain.log_noise(data.error).exp()
+            columns = [1.0 - carried, after * unit, ahead * unit]
     order = data.observations
     share, lost, after, *ahead = (x[order].cpu().numpy() for x in (share, *columns))
     if ahead:

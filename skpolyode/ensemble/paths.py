@@ -169,7 +169,7 @@ class PathErrors:
             whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
             extra = (
                 variance,
-                found.at_rows(model, asked),
+                found.at_rows(model, *query),
                 found._of_equal_gaps(model, query[0], _signs(model, query[0]))[series],
             )
             parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
@@ -209,10 +209,13 @@ class PathErrors:
         missed = missed * (counts / usual)[series]
         return Gaps.of(asked, model.units.time_scale, missed, nearest)
 
-    def at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
+    def at_rows(
+        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    ) -> np.ndarray:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
         if not (model.filters and model.model.gain.known_errors == "each"):
-            return np.ones(asked.before.shape)
+            return np.ones((len(times), panel.n_channels))
+        asked = PathQuery.of(panel, times, offsets)
         left = shares(model, asked.seen).variances / self.typical
         since, until = asked.leads(1.0)
         ends = [
@@ -228,7 +231,8 @@ class PathErrors:
         panel: Panel,
         times: np.ndarray,
         offsets: np.ndarray,
-        nearest: float,
+        at_rows: np.ndarray,
+        gaps: Gaps | None = None,
     ) -> dict[str, np.ndarray]:
         """Columns of `Answers` that errors depend on, before the last observation of series.
 
@@ -244,11 +248,13 @@ class PathErrors:
             Of all series, one after the other.
         offsets : int64 ndarray of shape (n_series + 1,)
             Where the times of each series start.
-        nearest : float
-            Least distance to an observation, as a share of the gap.
+        at_rows : float64 ndarray of shape (Q, D)
+            As :meth:`at_rows` returns them.
+        gaps : Gaps or None, default=None
+            Where the times lie, if that is known.
         """
         asked, series = PathQuery.of(panel, times, offsets), series_index(offsets)
-        gaps = self._gaps(model, asked, nearest)
+        gaps = self._gaps(model, asked) if gaps is None else gaps
         distance, least = np.minimum(gaps.distance, _NEVER), np.zeros(gaps.distance.shape)
         is_last = (times == panel.end[series])[:, None]  # as a forecast says
         is_open = (asked.following < 0) & (distance > 0) & ((asked.before >= 0) | is_last)
@@ -261,7 +267,7 @@ class PathErrors:
         expected = np.ones(distance.shape)
         if self.law is not None:
             grown, floor, _ = self.law.squares(gaps.predictors)
-            left = floor * self.at_rows(model, asked)
+            left = floor * at_rows
             expected = np.where(np.isnan(distance), 1.0, np.sqrt(self.noise**2 + grown + left))
             least = np.where(self.noise > 0, np.sqrt(left), 0.0)
         return {"signs": signs, "distance": distance, "expected": expected, "least": least}
@@ -305,11 +311,11 @@ class PathErrors:
         self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
     ) -> Course:
         """Errors at times between the first and the last row, as they change along gaps."""
-        options = {"with_values": False, "nearest": SETTINGS.nearest}
-        answers = answers_at(model, panel, times, offsets, self, **options)
-        total = answers.half_widths(model.calibration, self, _LEVEL) / _SCORE
         asked = PathQuery.of(panel, times, offsets)
         gaps = self._gaps(model, asked, SETTINGS.nearest)
+        options = {"with_values": False, "gaps": gaps}
+        answers = answers_at(model, panel, times, offsets, self, **options)
+        total = answers.half_widths(model.calibration, self, _LEVEL) / _SCORE
         return self._course(model, asked, gaps, total)
 
     def _course(
@@ -407,7 +413,7 @@ def answers_at(
     path_at_rows: bool = True,
     structural: Structural | None = None,
     with_values: bool = True,
-    nearest: float = 0.0,
+    gaps: Gaps | None = None,
 ) -> Answers:
     """Values of every channel at any times, and the data that their intervals depend on.
 
@@ -434,8 +440,9 @@ def answers_at(
         other models and their expected errors, both (Q, D), in standard deviations.
     with_values : bool, default=True
         Whether to compute values, or only what their intervals depend on.
-    nearest : float, default=0.0
-        Least distance of points of a path to an observation, as a share of the gap.
+    gaps : Gaps or None, default=None
+        Where the times lie, at least `SETTINGS.nearest` of a gap away from its ends, as leads then
+        are; None: where they lie exactly.
     """
     panel, series, scaler = observed_part(panel), series_index(offsets), model.units.scaler
     answers = Answers.blank(len(times), panel.n_channels)
@@ -445,10 +452,10 @@ def answers_at(
     answers.put(~is_between & (before < 0), values=0.0)
     early = is_between & (before < 0)
     leads = _leads(panel, times, series, before, early)
-    leads = np.maximum(leads, nearest * model.units.time_scale)
-    at_rows = errors.at_rows(model, PathQuery.of(panel, times, offsets))
-    least = errors.floor * np.sqrt(at_rows)
-    answers.put(slice(None), leads=leads, least=least)
+    if gaps is not None:
+        leads = np.maximum(leads, SETTINGS.nearest * model.units.time_scale)
+    at_rows = errors.at_rows(model, panel, times, offsets)
+    answers.put(slice(None), leads=leads, least=errors.floor * np.sqrt(at_rows))
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
@@ -456,7 +463,9 @@ def answers_at(
         answers.put(ahead, **_forecasts(*query, structural, with_values))
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
-        answers.put(is_between, **errors.on_path(model, *query, nearest))
+        inside = None if gaps is None else Gaps(*(column[is_between] for column in gaps))
+        columns = errors.on_path(model, *query, at_rows[is_between], inside)
+        answers.put(is_between, **columns)
         if with_values:
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
     is_beside = np.isnan(answers.distance)

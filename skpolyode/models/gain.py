@@ -189,15 +189,6 @@ class Gain(nn.Module):
         return self(gap, seen, error, posterior) * self.log_noise(error).exp()
 
     @torch.no_grad()
-    def variance_after(self, data: Packed) -> Tensor:
-        """Variances (P, D) of the signal after observations, for a gain that uses known errors.
-
-        In squared standard deviations of the channels.
-        """
-        after = self.posterior_after(data.channel_gap, data.seen, data.error, data.posterior)
-        return (after * self.noise.square()).to(data.x.dtype)
-
-    @torch.no_grad()
     def estimate(
         self, data: Packed, predictions: Tensor, passed: Passed | None, judged: Tensor
     ) -> None:

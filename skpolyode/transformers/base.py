@@ -331,17 +331,12 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         """
         check_is_fitted(self)
 
-        def read(panel: Panel, *at: np.ndarray) -> np.ndarray:
-            return self.embedder_.past.read_past(self.embedder_.coefficients(panel), panel, *at)
-
-        return self._remembered(read, X, times, relative_to)
-
-    def _remembered(
-        self, read: Callable[..., np.ndarray], X: Any, times: Any, relative_to: str | None
-    ) -> Panel:
-        """Values that `read` returns at `times`; None: at the series' own within the memory."""
         panel, past = read_panel(self, X, reset=False), self.embedder_.past
         at = past.own_times(panel) if times is None else query_times(panel, times, relative_to)
+
+        def read(part: Panel, *at: np.ndarray) -> np.ndarray:
+            return past.read_past(self.embedder_.coefficients(part), part, *at)
+
         return panel.like(at[0], fill_values(panel, *at, read), at[1])
 
     @available_if(lambda transformer: transformer.has_path)

@@ -64,7 +64,8 @@ def learned(model: Lines, panel: Panel, is_new: Any = True) -> PathErrors:
 
 def stds(errors: PathErrors, model: Lines, panel: Panel, times: list[float]) -> np.ndarray:
     """Standard deviations (Q, D) of a panel of one series, in the user's units."""
-    found = errors.on_path(model, panel, np.array(times), np.array([0, len(times)]), 0.0)
+    query = model, panel, np.array(times), np.array([0, len(times)])
+    found = errors.on_path(*query, errors.at_rows(*query))
     widths = errors.calibration.half_widths(found["distance"], 0.9, found["signs"])
     return model.units.scaler.scale * found["expected"] * widths / 1.645
 

@@ -96,7 +96,8 @@ def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     times = np.array([0.0, 0.5, 1.0, 2.5])
     embedder, offsets = transformer_of(fitted).embedder_, np.array([0, 4])
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
-    found = embedder.path_errors.on_path(embedder, panel, times, offsets, 0.0)
+    errors, query = embedder.path_errors, (embedder, panel, times, offsets)
+    found = errors.on_path(*query, errors.at_rows(*query))
     np.testing.assert_allclose(found["distance"], wanted)
 
 
