@@ -278,9 +278,10 @@ def read_page(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = (HERE.parent / "CHANGELOG.md").read_text("utf-8")
     if name == "index":
         readme = (HERE.parent / "README.md").read_text("utf-8")
-        outside = re.sub(r"\[(.*?)\]\([A-Z]+\.md\)", r"\1", readme.replace("](CH", "](../CH"))
-        source[0] = source[0].replace("```{toc", outside.replace("](docs/", "](") + "\n```{toc")
+        inside = readme.replace("](CHANGELOG.md)", "](changelog.md)").replace("](docs/", "](")
+        source[0] = source[0].replace("```{toc", inside + "\n```{toc")
     text = source[0].replace("](../CHANGELOG.md)", "](changelog.md)")
+    text = re.sub(r"\[(.*?)\]\((?:\.\./)?[A-Z]+\.md\)", r"\1", text)  # not on the site
     source[0] = SCRIPT.sub(r"](gallery/\1)", text.replace("](../examples)", "](gallery/index)"))
 
 
