@@ -72,12 +72,8 @@ RECORDS = "records"
 class BoundsSettings:
     """How far a forecast may leave the observed range, and where members keep their weights.
 
-    The one most extreme series says little about others in its range. With `shared` of 3 in place
-    of 1, squared errors of the rest of the series and of next rows are 0.70 and 0.82 times as large
-    on epil, 0.99 and 1.00 on Produc and Cigar, 1.00 and 1.00 on pbcseq (three of five folds), and
-    unchanged on noisy and exact waves, 20 and 50 series. If weights moved regardless of how much
-    the free run has, they would be 0.67 and 0.81 times as large on epil, 1.00 and 1.04 on pbcseq,
-    0.95 and 1.01 on Produc, and 1.01 to 1.14 times on waves.
+    The one most extreme series says little about others in its range, hence `shared`
+    (benchmarks/NOTES.md, "Parts of the ensemble").
     """
 
     share: float = 0.99  # quantile of the changes in training

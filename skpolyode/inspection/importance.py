@@ -22,7 +22,7 @@ from skpolyode.plotting.channels import (
     draw_columns,
     label_time,
     plottable,
-    require,
+    require_method,
     select_series,
 )
 
@@ -150,7 +150,7 @@ def _chosen(estimator: Any, what: str, times: Any) -> str:
         raise ValueError(f"what must be 'auto' or one of {list(_METHODS)}, got {what!r}.")
     if what == "forecast" and times is None:
         raise ValueError("what='forecast' needs times: those of the forecast.")
-    require(estimator, _METHODS[what], f"what={what!r}")
+    require_method(estimator, _METHODS[what], f"what={what!r}")
     return what
 
 
@@ -403,7 +403,7 @@ def channel_errors(transformer: Any, X: Any) -> pd.DataFrame:
     >>> len(table), table.columns[-3:].tolist()
     (12, ['others', 'others_without', 'repeats'])
     """
-    require(transformer, "residuals", "channel_errors")
+    require_method(transformer, "residuals", "channel_errors")
     panel = align_to_fit(as_panel(X), transformer)
     whole, columns = _squares(transformer, panel), []
     with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is forecast

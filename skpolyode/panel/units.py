@@ -41,7 +41,7 @@ _NOTHING_LEFT = FaultKind(
 )
 
 
-class Judged(NamedTuple):
+class CheckedCells(NamedTuple):
     """Masks (P, D) of cells without information, of faulty and of doubtful ones."""
 
     vague: np.ndarray
@@ -128,7 +128,7 @@ class CellLimits(NamedTuple):
         return np.where(least < floor, -np.inf, floor), np.where(most > ceiling, np.inf, ceiling)
 
     @np.errstate(over="ignore", invalid="ignore")
-    def judge(self, values: np.ndarray, errors: np.ndarray | None) -> Judged:
+    def judge(self, values: np.ndarray, errors: np.ndarray | None) -> CheckedCells:
         """Masks of the cells of values (P, D) with NaN, and of their known errors, if any.
 
         A cell is not doubtful if its known error explains its distance.
@@ -140,7 +140,7 @@ class CellLimits(NamedTuple):
         if errors is not None:
             vague = errors > self.vaguest
             doubtful &= ~(away <= _JUMP * errors)
-        return Judged(vague, faulty & ~vague, doubtful & ~vague)
+        return CheckedCells(vague, faulty & ~vague, doubtful & ~vague)
 
 
 def clipped(values: np.ndarray, floor: np.ndarray, ceiling: np.ndarray) -> np.ndarray:
@@ -193,7 +193,7 @@ def credible_part(panel: Panel, limits: CellLimits | None) -> Panel:
     return observed_part(hide_cells(panel, hidden))
 
 
-def note_judged(judged: Judged, rows: Rows, faults: Faults) -> None:
+def note_judged(judged: CheckedCells, rows: Rows, faults: Faults) -> None:
     """Add faulty and doubtful cells."""
     note_cells(OUTLIER, judged.faulty, "{:g} is far from all others", rows, faults)
     rule = "{:g} may be a fault: it is far from others"

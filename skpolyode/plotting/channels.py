@@ -31,7 +31,7 @@ STYLES = {
 }
 
 
-def require(estimator: Any, method: str, what: str) -> None:
+def require_method(estimator: Any, method: str, what: str) -> None:
     """Raise a TypeError if an estimator lacks the method that `what` needs."""
     if not hasattr(estimator, method):
         raise TypeError(

@@ -21,7 +21,7 @@ from skpolyode.plotting.channels import (
     channel_positions,
     positions_in_answers,
     quantile_intervals,
-    require,
+    require_method,
     styled,
 )
 
@@ -302,7 +302,7 @@ class ReliabilityDisplay:
         ValueError
             If a level, the cutoff or a channel is not valid, or nothing comes after the cutoff.
         """
-        require(estimator, "forecast_quantiles", cls.__name__)
+        require_method(estimator, "forecast_quantiles", cls.__name__)
         check_share("cutoff", cutoff)
         panel = as_panel(X)
         chosen = channel_positions(channel, panel)

@@ -31,7 +31,7 @@ from skpolyode.plotting.channels import (
     prepended,
     quantile_intervals,
     read_truth,
-    require,
+    require_method,
     select_series,
 )
 from skpolyode.transformers.input import read_panel
@@ -300,7 +300,7 @@ class ReconstructionDisplay:
         ... )
         >>> plt.close(display.figure_)
         """
-        require(estimator, "reconstruct", cls.__name__)
+        require_method(estimator, "reconstruct", cls.__name__)
         check_is_fitted(estimator)
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
@@ -507,7 +507,7 @@ class ForecastDisplay:
         >>> display = ForecastDisplay.from_estimator(model, panel, cutoff=0.7, channel="y")
         >>> plt.close(display.figure_)
         """
-        require(estimator, "forecast", cls.__name__)
+        require_method(estimator, "forecast", cls.__name__)
         panel, chosen, names = select_series(X, series, channel)
         answered = positions_in_answers(estimator, panel, chosen)
         past, future = _split(observed_part(panel.since_start()), cutoff)
@@ -532,7 +532,7 @@ class ForecastDisplay:
                 intervals = quantile_intervals(estimator, past, ahead[0], levels, answered)
         paths = None
         if n_paths:
-            require(estimator, "sample_paths", cls.__name__)
+            require_method(estimator, "sample_paths", cls.__name__)
             drawn = estimator.sample_paths(past, *ahead, n_samples=n_paths, random_state=0)
             paths = drawn[0][..., answered]
         display = cls(
@@ -741,7 +741,7 @@ class CrossingDisplay:
         >>> display = CrossingDisplay.from_estimator(model, panel, 15.0, 1.0, "end", channel="y")
         >>> plt.close(display.figure_)
         """
-        require(estimator, "crossing_times", cls.__name__)
+        require_method(estimator, "crossing_times", cls.__name__)
         panel = observed_part(align_to_fit(one_series(X, series), estimator))
         j = channel_at(panel, channel)
         options = {"channel": j, "direction": direction, "coverage": coverage}
@@ -874,7 +874,7 @@ class RiskDisplay:
         >>> display = RiskDisplay.from_estimator(model, series, series=3)
         >>> plt.close(display.figure_)
         """
-        require(estimator, "predict_proba_path", cls.__name__)
+        require_method(estimator, "predict_proba_path", cls.__name__)
         panel, chosen, names = select_series(X, series, channel)
         path = estimator.predict_proba_path(panel := observed_part(panel))
         times, values = columns_of(panel, chosen)

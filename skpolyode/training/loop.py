@@ -397,17 +397,10 @@ class Cycle:
     recent : int, default=4
         The last epochs, in number.
     rest : float, default=0.125
-        Share of the epochs in which the rest is passed. Chosen with the other shares on wages,
-        pbcseq, storms and gapminder: 0.56, 0.68, 0.76 and 0.54 of the seconds of a plateau of 0.98
-        that was looked for from a third of the epochs on and passed in 0.4 of them. Squared errors
-        some rows ahead are 1.00, 0.83, 1.00 and 1.12 times theirs (geometric means). On sets that
-        it was not chosen on: Blackmore 0.50 of the seconds and 1.02 of the errors, ChickWeight 0.83
-        and 0.98, autism 0.68 and 1.01. Simulated waves go through all epochs as before.
+        Share of the epochs in which the rest is passed (benchmarks/NOTES.md, "Constants of
+        training").
     every : int, default=2
-        Epochs between two validations in the second half, where weights change little. On waves,
-        20 and 100 series with and without noise, fits take 0.84 to 0.94 of the seconds of a
-        validation every epoch. Squared errors of paths are 0.96 to 1.03 times as large, those of
-        forecasts 0.71 to 1.01 times.
+        Epochs between two validations in the second half, where weights change little (there, too).
 
     Examples
     --------

@@ -29,10 +29,7 @@ from skpolyode.models.polyode import PolyODE
 from skpolyode.training.loop import Task
 
 _DECAY = 0.7  # factor of the loss of each further observation that is forecast without updates
-# Far ahead; chosen on LI01, LEN01 and PHI01 of Physiome-ODE (see `benchmarks/physiome.py`). Without
-# rollouts the next row of small noisy sets is forecast worse, too: errors of wages, autism,
-# Blackmore and gapminder (two folds) are 11 to 26 % larger, of french_fries and Fatalities 6 and
-# 4 %, those of pbcseq and epil as large, of aneurysm 4 % smaller.
+# Far ahead (benchmarks/NOTES.md, "Constants of training").
 _FAR_FROM = 1 / 4  # share of the training before which the dynamics are too far off
 _REACHES = (1.0, 1 / 2, 1 / 4)  # of `furthest`, in turn: the nearer take less time
 _JUDGED = 192  # states that validating forecasts start from
@@ -123,10 +120,7 @@ class IntervalTask(Task):
 
     forgotten_share: ClassVar[float] = 0.3
     """Share of the departures of minibatches from initial states. Models otherwise depend on a
-    state that only training series have. On Lorenz63 errors of the next observation and of paths
-    are 0.59 and 0.86 times as large for ODE-RNN; with states of zero in place of initial ones they
-    are 0.61 and 0.66 times, 0.88 and 0.76 times for GRU-ODE-Bayes, 0.65 and 0.65 times for
-    LinODENet. On storms they are 0.96 times for ODE-RNN, on wages 0.95 to 1.11 times."""
+    state that only training series have (benchmarks/NOTES.md, "Departures that know nothing")."""
 
     far_every: ClassVar[int] = 2
     """One minibatch of so many looks far ahead."""
@@ -603,23 +597,15 @@ class PolyODETask(IntervalTask):
     model: PolyODE
 
     hidden_share = 0.5
-    """With all updates, free runs of half a series have 1.85 times the error of gradients through
-    one observation, on ten real sets; with half of them to the end, 0.99 times. If the share falls
-    to nothing, errors of the next observation are 0.76 to 0.99 times those of a share that stays on
-    three simulated sets, and 0.91 times on eleven real ones; those of free runs are 1.04 times."""
+    """With all updates, or with half of them to the end, free runs have larger errors than those of
+    a share that falls (benchmarks/NOTES.md, "Constants of training")."""
 
     fewest_far = 64
-    """With 32, and one minibatch of four that looks far, squared errors of whole histories 5, 10,
-    20 and 40 cycles ahead are 1.09, 0.98, 0.93 and 1.22 times as large on smoothed turbofan
-    engines, 1.23, 1.20, 1.20 and 1.12 times on raw ones, and those 4, 8 and 16 rows ahead 1.14,
-    1.24 and 1.46 times on fourteen sensors."""
+    """With 32, errors many rows ahead are larger (there, too)."""
 
     forgotten_share = 0.5
     """Share of the departures without the learned state, so that the field does not depend on it
-    where signal and memory are better predictors. With it and the states of a run, root mean
-    squared errors one cycle ahead fall from 0.182 and 0.114 to 0.107 and 0.109 on raw turbofan
-    engines (two seeds), and squared ones from 0.0116 to 0.0082 on Lorenz63 (0.0070 by the states
-    alone)."""
+    where signal and memory are better predictors (there, too)."""
 
     part_rows = 32
     """Rows of the parts of long series that a refresh runs through side by side. Whole series of

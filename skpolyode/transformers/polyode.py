@@ -42,10 +42,7 @@ from skpolyode.transformers.stages import (
 _CONTEXTS_INTEGRATED = 20  # integration stops after this many contexts in a gap
 _CONTEXTS_TO_CUT = 8  # training does not cut series into windows shorter than this many contexts
 # Coefficients that the dynamics see set the field's size: most per channel, most in all, least per
-# channel, most in all even so. With 128 in all but at least 8 per channel, in place of 512, squared
-# errors 1, 2, 4 and 8 rows ahead are 0.98, 0.98, 0.96 and 0.98 times as large on 14 turbofan
-# sensors, 0.98, 0.96, 0.94 and 0.78 times on pbcseq (12 channels), 0.99, 0.99, 0.99 and 1.01 times
-# on eICU wards (10) and 0.129 instead of 0.145 on KAR02 (13), in 0.7 to 0.9 of the time for a fit.
+# channel, most in all even so (benchmarks/NOTES.md, "Constants of training").
 _CONTEXT_SIZE, _CONTEXT_OF_ALL, _CONTEXT_LEAST, _WIDEST = 32, 128, 8, 512
 _ONE_MEMORY = 1.25  # a window of up to this many contexts needs no second memory
 # In a typical gap. An epoch of 12 series of 8 rows takes 0.4 s with 15 steps, 29 s with 1000.
@@ -222,8 +219,8 @@ class PolyODETransformer(NeuralTransformer):
     uses_errors = True
     uses_inputs = True
     task = PolyODETask
-    # On 12 real sets (one fold), 24 epochs through four observations take 1.12 times as long as 40
-    # through one. Errors are 0.91 times as large at the next row, 0.79 times in free runs.
+    # 24 epochs through four observations (benchmarks/NOTES.md, "Gradients
+    # through several observations").
     stages = (
         TrainFilter(default_epochs=24),
         EstimateError(),
