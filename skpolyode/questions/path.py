@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.polynomial import legendre
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.dynamics.integrate import count_steps
@@ -38,8 +38,9 @@ from skpolyode.panel.units import clipped
 from skpolyode.transformers.input import read_panel
 
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
-_N_SAMPLES, _N_SCORES = 500, 41
+_N_SAMPLES = 500
 N_NODES = 10
+_N_HALVINGS = 40  # of the spread of samples
 _DEGREE, _PIECE = 5, 1 / 64  # of polynomials for slopes, and their length in typical gaps
 NODES, WEIGHTS = legendre.leggauss(N_NODES)
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
@@ -376,12 +377,11 @@ observed, times 0 to 3))
         errors = self._errors(along_time=True)
         course = errors.course(embedder, panel, *at)
         std = errors.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
-        scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
-        found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
+        shares = (1 + np.array([-level, level])) / 2
+        found = past + std[..., None] * np.append(0.0, ndtri(shares))
         for k, sums in self._sums_ahead(panel, np.maximum(start, panel.end), end):
-            both = past[k][..., None] + sums.T[..., None] + std[k][:, None, None] * scores
-            quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))  # over (D, S, scores)
-            found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
+            both = past[k] + sums.T
+            found[k] = np.column_stack([both.mean(axis=1), mixed_quantiles(both, std[k], shares)])
         return found
 
     def _sums_ahead(
@@ -411,6 +411,18 @@ observed, times 0 to 3))
         if errors is None or (along_time and errors.law is None):
             raise ValueError(_UNKNOWN)
         return errors
+
+
+def mixed_quantiles(samples: np.ndarray, std: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Quantiles (D, L) of samples (D, S) plus normal errors (D,) independent of them."""
+    sure = np.quantile(samples, shares, axis=1).T
+    ends = (f(axis=1)[:, None] + std[:, None] * ndtri(shares) for f in (samples.min, samples.max))
+    (low, high), size = ends, np.where(std > 0, std, 1.0)[:, None, None]
+    for _ in range(_N_HALVINGS):
+        middle = (low + high) / 2
+        below = ndtr((middle[..., None] - samples[:, None]) / size).mean(axis=2) < shares
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(std[:, None] > 0, high, sure)
 
 
 def edges(embedder: Embedder, panel: Panel, until: np.ndarray | None = None) -> list[np.ndarray]:
