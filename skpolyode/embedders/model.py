@@ -495,6 +495,7 @@ class ModelEmbedder(Embedder):
         series, values = series_index(offsets), self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
+        leads = self.units.scaler.known(leads, np.inf)
         signs = self.calibration.signs(spread[series], expected)
         return Ahead(values, leads, signs, np.ones(values.shape))
 

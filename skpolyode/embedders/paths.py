@@ -66,13 +66,15 @@ class PathQuery:
         until = np.where(self.following >= 0, seen.times[self.following] - times, np.inf)
         return since / unit, until / unit
 
-    def keep_observed(self, values: np.ndarray) -> np.ndarray:
-        """Replace values (Q, D), in place, by the observations at the same times."""
-        cells = self.seen.values[self.row]
+    @property
+    def observed(self) -> np.ndarray:
+        """Mask (Q, D) of the channels that are observed at each time."""
         at_row = self.times == self.seen.times[self.row]
-        observed = at_row[:, None] & ~np.isnan(cells)
-        values[observed] = cells[observed]
-        return values
+        return at_row[:, None] & ~np.isnan(self.seen.values[self.row])
+
+    def keep_observed(self, values: np.ndarray) -> np.ndarray:
+        """Values (Q, D), or the observations at the same times."""
+        return np.where(self.observed, self.seen.values[self.row], values)
 
 
 def rows_until(

@@ -30,6 +30,7 @@ from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
     first_series,
     held_back,
+    hide_cells,
     observed_part,
     series_of_rows,
     time_since_seen,
@@ -207,7 +208,14 @@ class PathErrors:
         )
         usual, counts = (own + prior for own in sums)  # how volatile a series is, others say
         missed = missed * (counts / usual)[series]
-        return Gaps.of(asked, model.units.time_scale, missed, nearest)
+        cells = model.units.scaler.known(asked.seen.values)
+        read = asked
+        if cells is not asked.seen.values:  # what `fit` never observed
+            read = replace(asked, seen=hide_cells(asked.seen, np.isnan(cells)))
+        gaps = Gaps.of(read, model.units.time_scale, missed, nearest)
+        if nearest or model.filters:
+            return gaps
+        return gaps._replace(distance=np.where(asked.observed, 0.0, gaps.distance))
 
     def at_rows(
         self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
@@ -257,7 +265,7 @@ class PathErrors:
         gaps = self._gaps(model, asked) if gaps is None else gaps
         distance, least = np.minimum(gaps.distance, _NEVER), np.zeros(gaps.distance.shape)
         is_last = (times == panel.end[series])[:, None]  # as a forecast says
-        is_open = (asked.following < 0) & (distance > 0) & ((asked.before >= 0) | is_last)
+        is_open = (gaps.following < 0) & (distance > 0) & (~gaps.is_early | is_last)
         distance[is_open | (times < asked.times)[:, None]] = np.nan  # hidden rows are later
         if model.filters:  # the path need not pass through observations
             distance = np.maximum(distance, _NOWHERE)
@@ -291,7 +299,7 @@ class PathErrors:
         answers = answers_at(model, panel, times, offsets, self, with_values=False)
         half = answers.half_widths(model.calibration, self, self.level)
         half = np.where(answers.distance <= _NOWHERE, 0.0, half)
-        return model.units.scaler.inverse_std(self.of_signal(half, answers.least))
+        return model.units.scaler.scale * self.of_signal(half, answers.least)
 
     def of_signal(self, half: np.ndarray, least: np.ndarray | None = None) -> np.ndarray:
         """Standard deviations (Q, D) of the signal, from `half` widths of intervals of `level`.
@@ -451,7 +459,7 @@ def answers_at(
     before, is_between = places(panel, times, offsets, path_at_rows)
     answers.put(~is_between & (before < 0), values=0.0)
     early = is_between & (before < 0)
-    leads = _leads(panel, times, series, before, early)
+    leads = scaler.known(_leads(panel, times, series, before, early), np.inf)
     if gaps is not None:
         leads = np.maximum(leads, SETTINGS.nearest * model.units.time_scale)
     at_rows = errors.at_rows(model, panel, times, offsets)

@@ -262,7 +262,7 @@ class ModelStream(SeriesStream):
         if self._has_posterior:
             after = self._parts[_POSTERIOR] * self._model.gain.noise.square()
             least = np.repeat(after.sqrt().double().cpu().numpy()[chosen], np.diff(offsets), axis=0)
-        std = futures.units.scaler.inverse_std(errors.of_signal(half, least))
+        std = futures.units.scaler.scale * errors.of_signal(half, least)
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:

@@ -384,3 +384,31 @@ def test_corrected_values_have_a_row_for_each_time(of_sines):
     around = of_sines.path(panel).value([2.0, 3.0])
     with pytest.raises(ValueError, match="a row for each of the times"):
         of_sines.path(panel).interval([2.0], around=around)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("observations", ["exact", "noisy"])
+def test_of_a_channel_that_fit_never_observed_only_exact_observations_are_sure(observations):
+    """Elsewhere its path ignores them, so that they make nothing surer, near or far."""
+    series = ended(12, seed=0)
+    unseen = [(t, np.where([True, False], x, np.nan)) for t, x in series]
+    options = {"max_epochs": 1, "n_coefficients": 3, "random_state": 0}
+    model = PolyODETransformer(**options, observations=observations).fit(unseen)
+    panel = Panel.from_series([(t, 100 * x) for t, x in series[:3]])
+    path, asked = model.path(panel), [0.5 * (t[1:] + t[:-1]) for t, _ in panel]
+    for own, times in ((path, None), (path, asked), (path, [t[-1:] + 0.5 for t, _ in panel])):
+        std = own.std(times).values[:, 1]
+        lower, upper = own.interval(times, 0.9)
+        half = (upper.values - lower.values)[:, 1] / 2
+        if observations == "exact":
+            assert_allclose(std, half / 1.6449, rtol=1e-3)
+        seen = ~np.isnan(panel.values[:, 1]) if times is None else np.zeros(len(std), dtype=bool)
+        assert ((std == 0) == (seen & (observations == "exact"))).all()
+        assert (half[std > 0] > 0.9).all()
+    ahead = model.stream(panel).forecast_std([0.0, 0.5], relative_to="end").values[:, 1]
+    assert (ahead > 0.5).all()
+    lower, upper = model.forecast_interval(panel, [0.0, 0.5], relative_to="end")
+    assert (upper.values - lower.values)[:, 1].min() > 1.8
+    assert (path.slope_std(asked).values[:, 1] > 0.05).all()
+    past = path.integral(-1.0, 0.0, "end").xs("x1", level="channel")
+    assert (past["upper"] - past["lower"] > 0.5).all()
