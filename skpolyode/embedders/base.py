@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -90,6 +90,10 @@ class Embedder(ABC):
             Where the times of each series start and those of the last one end.
         """
         raise NotImplementedError(f"{type(self).__name__} follows no path.")
+
+    def conditioned(self, panel: Panel) -> Self:
+        """The embedder for several questions about some series, which may keep what they share."""
+        return self
 
     def limited_path(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """As `path_values`, within the limits of channels: what users get."""

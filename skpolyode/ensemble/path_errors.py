@@ -80,11 +80,6 @@ class Gaps(NamedTuple):
     bend: np.ndarray  # (Q, D): change of log(d) over one unit of w
     following: np.ndarray  # (Q, D): row that ends the gap, -1 if none
 
-    @property
-    def is_early(self) -> np.ndarray:
-        """Whether the channel has no observation before (Q, D)."""
-        return self.predictors[..., -1] > 0
-
     @classmethod
     def of(
         cls, asked: PathQuery, unit: float, missed: np.ndarray | None = None, nearest: float = 0.0

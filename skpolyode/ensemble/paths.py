@@ -28,6 +28,7 @@ from skpolyode.ensemble.path_errors import (
 )
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
+    Query,
     first_series,
     held_back,
     hide_cells,
@@ -154,46 +155,43 @@ class PathErrors:
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
-        rows_of, parts, rng = np.arange(panel.n_observations), [], np.random.RandomState(0)
-        for copies, hidden in hidden_copies(panel, rng):
-            rows = hidden.any(axis=1)
-            *query, actual = held_back(copies, hidden)
-            asked, series = PathQuery.of(*query), series_index(query[2])
-            if not parts:
-                found = replace(found, by_gap=_changes_by_gap(model, panel, query[0]))
-            wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
-            wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
-            variance = np.broadcast_to(found.noise**2, wrong.shape)
-            if model.filters and copies.errors is not None:
-                own = copies.errors[rows] / scaler.scale
-                variance = np.where(np.isnan(own), variance, own**2)
-            whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
-            extra = (
-                variance,
-                found.at_rows(model, *query),
-                found._of_equal_gaps(model, query[0], _signs(model, query[0]))[series],
-            )
-            parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
-        queries, wrong, gaps, *others = zip(*parts, strict=True)
-        wrong, *others = (np.concatenate(x) for x in (wrong, *others))
-        variance, at_rows, signs, series, times, is_new = others
-        predictors = np.concatenate([own.predictors for own in gaps])
-        if (np.isfinite(wrong) & (predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
+        kinds, masks = zip(*hidden_copies(panel, np.random.RandomState(0)), strict=True)
+        copies, hidden = (
+            Panel.concat(kinds, ids=np.arange(sum(map(len, kinds)))),
+            np.concatenate(masks),
+        )
+        rows = hidden.any(axis=1)
+        *query, actual = held_back(copies, hidden)
+        asked, model = PathQuery.of(*query), model.conditioned(query[0])
+        is_first = asked.series < len(kinds[0])  # whole rows are hidden
+        found = replace(found, by_gap=_changes_by_gap(model, panel, asked.seen[: len(kinds[0])]))
+        wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
+        wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
+        variance = np.broadcast_to(found.noise**2, wrong.shape)
+        if model.filters and copies.errors is not None:
+            own = copies.errors[rows] / scaler.scale
+            variance = np.where(np.isnan(own), variance, own**2)
+        at_rows, gaps = found.at_rows(model, asked), found._gaps(model, asked)
+        signs = found._of_equal_gaps(model, asked.seen, _signs(model, asked.seen))[asked.series]
+        if (np.isfinite(wrong) & (gaps.predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
             return found
-        law = SizeLaw.learn(wrong, predictors, np.stack([variance, at_rows]))
+        law = SizeLaw.learn(wrong, gaps.predictors, np.stack([variance, at_rows]))
         if model.filters:  # noise hides it
             law = replace(law, floor=np.log(found.typical) / 2)
-        grown, floor, _ = law.squares(predictors)
-        sizes = np.sqrt(variance + grown + at_rows * floor)
+        grown, floor, _ = law.squares(gaps.predictors)
+        sizes, is_new = (
+            np.sqrt(variance + grown + at_rows * floor),
+            np.resize(is_new, len(rows))[rows],
+        )
+        series = asked.series % panel.n_series
         scores = _enlarged(wrong / sizes, is_new, len(np.unique(series[is_new])))
-        distance = np.minimum(np.concatenate([own.distance for own in gaps]), _NEVER)
-        calibration = Calibration.learn(distance, scores, series, times, signs)
+        distance = np.minimum(gaps.distance, _NEVER)
+        calibration = Calibration.learn(distance, scores, series, query[1], signs)
         found = replace(found, law=law, calibration=calibration)
         widths = calibration.half_widths(distance, _LEVEL, signs) / _SCORE
-        first = slice(len(queries[0].times))
-        scores = np.clip(scores[first] / (widths[first] + NEGLIGIBLE), -4, 4)
-        course = found._course(model, queries[0], gaps[0], widths[first])
-        return replace(found, correlation=Correlation.learn(scores, course, series[first]))
+        scores = np.where(is_first[:, None], np.clip(scores / (widths + NEGLIGIBLE), -4, 4), np.nan)
+        course = found._course(model, asked, gaps, widths)
+        return replace(found, correlation=Correlation.learn(scores, course, series))
 
     def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, signs: np.ndarray) -> np.ndarray:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
@@ -217,13 +215,10 @@ class PathErrors:
             return gaps
         return gaps._replace(distance=np.where(asked.observed, 0.0, gaps.distance))
 
-    def at_rows(
-        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> np.ndarray:
+    def at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
         if not (model.filters and model.model.gain.known_errors == "each"):
-            return np.ones((len(times), panel.n_channels))
-        asked = PathQuery.of(panel, times, offsets)
+            return np.ones((len(asked.times), asked.seen.n_channels))
         left = shares(model, asked.seen).variances / self.typical
         since, until = asked.leads(1.0)
         ends = [
@@ -236,67 +231,53 @@ class PathErrors:
     def on_path(
         self,
         model: ModelEmbedder,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
+        asked: PathQuery,
+        early: np.ndarray,
         at_rows: np.ndarray,
         gaps: Gaps | None = None,
     ) -> dict[str, np.ndarray]:
         """Columns of `Answers` that errors depend on, before the last observation of series.
 
-        The predictors `signs` know the whole series. The `distance` is NaN before the first row,
-        and after the last observation of a channel.
+        The predictors `signs` know the whole series. The `distance` is NaN before the first row, by
+        the mask `early` (Q,), and after the last observation of a channel.
 
         Parameters
         ----------
         model : ModelEmbedder
-        panel : Panel
-            As read by fit; each row holds an observation.
-        times : float64 ndarray of shape (Q,)
-            Of all series, one after the other.
-        offsets : int64 ndarray of shape (n_series + 1,)
-            Where the times of each series start.
+        asked : PathQuery
+        early : bool ndarray of shape (Q,)
         at_rows : float64 ndarray of shape (Q, D)
             As :meth:`at_rows` returns them.
         gaps : Gaps or None, default=None
             Where the times lie, if that is known.
         """
-        asked, series = PathQuery.of(panel, times, offsets), series_index(offsets)
         gaps = self._gaps(model, asked) if gaps is None else gaps
-        distance, least = np.minimum(gaps.distance, _NEVER), np.zeros(gaps.distance.shape)
-        is_last = (times == panel.end[series])[:, None]  # as a forecast says
-        is_open = (gaps.following < 0) & (distance > 0) & (~gaps.is_early | is_last)
-        distance[is_open | (times < asked.times)[:, None]] = np.nan  # hidden rows are later
+        distance = np.minimum(gaps.distance, _NEVER)
+        is_last = (asked.times == asked.seen.end[asked.series])[:, None]  # as a forecast says
+        has_begun = gaps.predictors[..., -1] == 0
+        is_open = (gaps.following < 0) & (distance > 0) & (has_begun | is_last)
+        distance[is_open | early[:, None]] = np.nan  # hidden rows are later
         if model.filters:  # the path need not pass through observations
             distance = np.maximum(distance, _NOWHERE)
-        signs = _signs(model, panel)
-        signs = (own[series] for own in (signs, self._of_equal_gaps(model, panel, signs)))
+        signs = _signs(model, asked.seen)
+        signs = signs, self._of_equal_gaps(model, asked.seen, signs)
+        signs = (own[asked.series] for own in signs)
         signs = np.where(np.isnan(distance)[..., None], *signs)
         expected = np.ones(distance.shape)
         if self.law is not None:
             grown, floor, _ = self.law.squares(gaps.predictors)
-            left = floor * at_rows
-            expected = np.where(np.isnan(distance), 1.0, np.sqrt(self.noise**2 + grown + left))
-            least = np.where(self.noise > 0, np.sqrt(left), 0.0)
-        return {"signs": signs, "distance": distance, "expected": expected, "least": least}
+            size = np.sqrt(self.noise**2 + grown + floor * at_rows)
+            expected = np.where(np.isnan(distance), 1.0, size)
+        return {"signs": signs, "distance": distance, "expected": expected}
 
-    def half_widths_at(
-        self,
-        model: ModelEmbedder,
-        level: float,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-    ) -> np.ndarray:
+    def half_widths_at(self, model: ModelEmbedder, level: float, query: Query) -> np.ndarray:
         """Half widths (Q, D) of intervals at any times, in the units of the channels."""
-        answers = answers_at(model, panel, times, offsets, self, with_values=False)
+        answers = answers_at(model, *query, self, with_values=False)
         return model.units.scaler.scale * answers.half_widths(model.calibration, self, level)
 
-    def std_at(
-        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> np.ndarray:
+    def std_at(self, model: ModelEmbedder, query: Query) -> np.ndarray:
         """Standard deviations (Q, D) of the signal at any times, in the units of the channels."""
-        answers = answers_at(model, panel, times, offsets, self, with_values=False)
+        answers = answers_at(model, *query, self, with_values=False)
         half = answers.half_widths(model.calibration, self, self.level)
         half = np.where(answers.distance <= _NOWHERE, 0.0, half)
         return model.units.scaler.scale * self.of_signal(half, answers.least)
@@ -315,14 +296,11 @@ class PathErrors:
         known = 0.0 if self.law is None else np.exp(self.law.floor)
         return np.where(self.noise > 0, known, 0.0)
 
-    def course(
-        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> Course:
+    def course(self, model: ModelEmbedder, query: Query) -> Course:
         """Errors at times between the first and the last row, as they change along gaps."""
-        asked = PathQuery.of(panel, times, offsets)
+        asked = PathQuery.of(*query)
         gaps = self._gaps(model, asked, SETTINGS.nearest)
-        options = {"with_values": False, "gaps": gaps}
-        answers = answers_at(model, panel, times, offsets, self, **options)
+        answers = answers_at(model, *query, self, with_values=False, gaps=gaps)
         total = answers.half_widths(model.calibration, self, _LEVEL) / _SCORE
         return self._course(model, asked, gaps, total)
 
@@ -338,14 +316,6 @@ class PathErrors:
         distance = np.where(np.isinf(gaps.distance), unit, gaps.distance)
         rate = 1 / np.maximum(distance, _NOWHERE)
         return Course(std, gaps.place, rate, gaps.following, steep * gaps.bend, share)
-
-    def of_integrals(self, course: Course, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """As `Correlation.of_integrals`."""
-        return self.correlation.of_integrals(course, weights, offsets)
-
-    def of_slopes(self, course: Course) -> np.ndarray:
-        """As `Correlation.of_slopes`."""
-        return self.correlation.of_slopes(course)
 
 
 def _medians(columns: np.ndarray) -> np.ndarray:
@@ -462,7 +432,8 @@ def answers_at(
     leads = scaler.known(_leads(panel, times, series, before, early), np.inf)
     if gaps is not None:
         leads = np.maximum(leads, SETTINGS.nearest * model.units.time_scale)
-    at_rows = errors.at_rows(model, panel, times, offsets)
+    asked = PathQuery.of(panel, times, offsets)
+    at_rows = errors.at_rows(model, asked)
     answers.put(slice(None), leads=leads, least=errors.floor * np.sqrt(at_rows))
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
@@ -470,11 +441,10 @@ def answers_at(
         query = model, panel, times[ahead], before[ahead]
         answers.put(ahead, **_forecasts(*query, structural, with_values))
     if is_between.any():
-        query = panel, times[is_between], offsets_from(is_between)[offsets]
-        inside = None if gaps is None else Gaps(*(column[is_between] for column in gaps))
-        columns = errors.on_path(model, *query, at_rows[is_between], inside)
-        answers.put(is_between, **columns)
+        columns = errors.on_path(model, asked, times < asked.times, at_rows, gaps)
+        answers.put(is_between, **{name: own[is_between] for name, own in columns.items()})
         if with_values:
+            query = panel, times[is_between], offsets_from(is_between)[offsets]
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
     is_beside = np.isnan(answers.distance)
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))

@@ -27,7 +27,7 @@ from skpolyode.futures.continued import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import edge, name_query, one_time_each, refuse_early, refuse_first
 from skpolyode.panel.select import (
-    fill_rows,
+    Query,
     fill_values,
     observed_part,
     observed_series,
@@ -106,7 +106,9 @@ observed, times 0 to 3))
         seen = observed_part(self.panel)
         self.start, self.end = seen.start, seen.end
         self.start.flags.writeable = self.end.flags.writeable = False
-        self._transformer, self._embedder = copy(transformer), transformer.embedder_
+        self._part = seen if seen.is_observed else seen[observed_series(seen)]
+        self._transformer = copy(transformer)
+        self._embedder = transformer.embedder_.conditioned(self._part)
         self._forecasts = hasattr(transformer, "sample_paths")
 
     def __repr__(self) -> str:
@@ -132,8 +134,8 @@ observed, times 0 to 3))
         -------
         Panel
         """
-        find = self._embedder.limited_path if limited else self._embedder.path_values
-        return self._answer(find, times, relative_to)
+        ask = self._embedder.limited_path if limited else self._embedder.path_values
+        return self._answer(lambda query: ask(*query), times, relative_to)
 
     def interval(
         self,
@@ -235,12 +237,12 @@ observed, times 0 to 3))
             )
         ask = embedder.path_values
 
-        def find(panel: Panel, *at: np.ndarray) -> np.ndarray:
+        def find(query: Query) -> np.ndarray:
             if closed:
-                values, slopes = ask(panel, *at), ask(panel, *at, int(order))
+                values, slopes = ask(*query), ask(*query, int(order))
             else:
-                values, slopes = slopes_at(embedder, panel, *at, int(order))
-            kept = embedder.units.scaler.within_limits(values, panel, at[1])
+                values, slopes = slopes_at(embedder, *query, int(order))
+            kept = embedder.units.scaler.within_limits(values, query.panel, query.offsets)
             return np.where((values < kept) | (values > kept), 0.0, slopes)
 
         return self._answer(find, times, relative_to, begun=True)
@@ -266,11 +268,12 @@ observed, times 0 to 3))
         """
         embedder, errors = self._embedder, self._errors(along_time=True)
 
-        def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        def find(query: Query) -> np.ndarray:
+            panel, times, offsets = query
             (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
             leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
-            course = errors.course(embedder, panel, inside, offsets)
-            found = errors.of_slopes(course) * scaler.scale
+            course = errors.course(embedder, query._replace(times=inside))
+            found = errors.correlation.of_slopes(course) * scaler.scale
             counts = offsets_from(leads >= 0)[offsets]
             if counts[-1]:
                 late, pairs = np.diff(counts) > 0, np.add.outer(leads[leads >= 0], [0, gap])
@@ -327,16 +330,13 @@ observed, times 0 to 3))
         refuse_first(start >= end, partial(name, off=start - end), _EMPTY)
         refuse_first(start < self.start, partial(name, off=self.start - start), _BEFORE)
         columns = ["value", "lower", "upper"][: 3 if self._forecasts else 1]
-        size = (end - start)[observed, None, None]
-
-        def find(part: Panel) -> np.ndarray:
-            found = self._integrals(part, start[observed], end[observed], coverage)
-            found, length = (found / size, 1.0) if mean else (found, size)
-            limits = self._embedder.units.scaler.limits_of(part)
-            found = clipped(found, *(length * limit[..., None] for limit in limits))
-            return found.reshape(len(part), -1)
-
-        found = fill_rows(panel, find, lambda: panel.n_channels * len(columns))
+        found = np.full((len(panel), panel.n_channels, len(columns)), np.nan)
+        if observed.any():
+            size = (end - start)[observed, None, None]
+            sums = self._integrals(self._part, start[observed], end[observed], coverage)
+            sums, length = (sums / size, 1.0) if mean else (sums, size)
+            limits = self._embedder.units.scaler.limits_of(self._part)
+            found[observed] = clipped(sums, *(length * limit[..., None] for limit in limits))
         labels = [panel.ids, list(panel.channel_names)]
         index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
         return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
@@ -354,7 +354,7 @@ observed, times 0 to 3))
             at = query_times(panel, times, relative_to)
             if begun:
                 refuse_early(panel, *at, self.start, _EARLY)
-        found = fill_values(panel, *at, find)
+        found = fill_values(panel, *at, lambda _, *asked: find(Query(self._part, *asked)))
         if begun:
             found[at[0] < np.repeat(self.start, np.diff(at[1]))] = np.nan
         return panel.like(at[0], found, at[1])
@@ -375,8 +375,8 @@ observed, times 0 to 3))
         if not self._forecasts:
             return past
         errors = self._errors(along_time=True)
-        course = errors.course(embedder, panel, *at)
-        std = errors.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
+        course = errors.course(embedder, Query(panel, *at))
+        std = errors.correlation.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
         shares = (1 + np.array([-level, level])) / 2
         found = past + std[..., None] * np.append(0.0, ndtri(shares))
         for k, sums in self._sums_ahead(panel, np.maximum(start, panel.end), end):

@@ -46,12 +46,7 @@ from skpolyode.transformers.base import (
     SeriesEstimator,
     SeriesTransformer,
 )
-from skpolyode.transformers.input import (
-    align_to_frozen,
-    one_each,
-    read_panel,
-    unchanged_by_errors,
-)
+from skpolyode.transformers.input import align_to_frozen, one_each, read_panel, unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 

@@ -317,11 +317,7 @@ class LegendreFitTransformer(SeriesTransformer):
     }
 
     def __init__(
-        self,
-        *,
-        n_coefficients: int = 32,
-        alpha: float = 1e-5,
-        window: Duration = "auto",
+        self, *, n_coefficients: int = 32, alpha: float = 1e-5, window: Duration = "auto"
     ) -> None:
         self.n_coefficients = n_coefficients
         self.alpha = alpha

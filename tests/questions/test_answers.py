@@ -345,7 +345,7 @@ def test_errors_of_slopes_are_per_unit_of_the_users_time(unit):
     std = np.sqrt(law.squares(gaps.predictors)[0])
     length = np.array([[3.0], [5.0]])
     assert_allclose(std[:2], 0.1 * np.sqrt(length / unit / 4))
-    found = errors.of_slopes(errors._course(embedder, asked, gaps, std))
+    found = errors.correlation.of_slopes(errors._course(embedder, asked, gaps, std))
     assert_allclose(found[:2], 0.4 * np.sqrt(length / unit / 4) / length)
     size, rate = 0.1 * np.sqrt(3 / unit * 0.16), 1 / (3 * 0.16)
     assert_allclose(found[2:], size * rate * np.sqrt(1 + 0.3**2))
