@@ -233,7 +233,6 @@ class PathErrors:
         model: ModelEmbedder,
         asked: PathQuery,
         early: np.ndarray,
-        at_rows: np.ndarray,
         gaps: Gaps | None = None,
     ) -> dict[str, np.ndarray]:
         """Columns of `Answers` that errors depend on, before the last observation of series.
@@ -246,8 +245,6 @@ class PathErrors:
         model : ModelEmbedder
         asked : PathQuery
         early : bool ndarray of shape (Q,)
-        at_rows : float64 ndarray of shape (Q, D)
-            As :meth:`at_rows` returns them.
         gaps : Gaps or None, default=None
             Where the times lie, if that is known.
         """
@@ -266,7 +263,7 @@ class PathErrors:
         expected = np.ones(distance.shape)
         if self.law is not None:
             grown, floor, _ = self.law.squares(gaps.predictors)
-            size = np.sqrt(self.noise**2 + grown + floor * at_rows)
+            size = np.sqrt(self.noise**2 + grown + floor * self.at_rows(model, asked))
             expected = np.where(np.isnan(distance), 1.0, size)
         return {"signs": signs, "distance": distance, "expected": expected}
 
@@ -433,15 +430,25 @@ def answers_at(
     if gaps is not None:
         leads = np.maximum(leads, SETTINGS.nearest * model.units.time_scale)
     asked = PathQuery.of(panel, times, offsets)
-    at_rows = errors.at_rows(model, asked)
-    answers.put(slice(None), leads=leads, least=errors.floor * np.sqrt(at_rows))
+    least = errors.floor * np.sqrt(errors.at_rows(model, asked))
+    answers.put(slice(None), leads=leads, least=least)
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        query = model, panel, times[ahead], before[ahead]
-        answers.put(ahead, **_forecasts(*query, structural, with_values))
+        at, rows, others, expected = times[ahead], before[ahead], {}, 1.0
+        origins, counts = np.unique(rows, return_counts=True)
+        query = panel, origins, at, counts
+        if structural is not None:
+            others["structural"], expected = structural(*query)
+        if with_values:
+            values, sizes = model.forecast_from(*query, **others)
+            answers.put(ahead, values=values)
+        else:
+            sizes = model.stacking.expected_errors(*model.known_from(panel, rows, at))
+        signs = signs_of_errors(model.standardised(panel).values, panel.offsets, rows, sizes)
+        answers.put(ahead, signs=signs, expected=expected)
     if is_between.any():
-        columns = errors.on_path(model, asked, times < asked.times, at_rows, gaps)
+        columns = errors.on_path(model, asked, times < asked.times, gaps)
         answers.put(is_between, **{name: own[is_between] for name, own in columns.items()})
         if with_values:
             query = panel, times[is_between], offsets_from(is_between)[offsets]
@@ -449,45 +456,15 @@ def answers_at(
     is_beside = np.isnan(answers.distance)
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
     if len(beside):  # after the last observation of a channel
-        expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])
+        # A time before the first row of a series counts as equally long after its last row.
+        rows, at, ends = before[beside], times[beside], (panel.offsets[1:] - 1)[series[beside]]
+        at = np.where(rows < 0, panel.times[ends] + panel.start[series[beside]] - at, at)
+        known = model.known_from(panel, np.where(rows < 0, ends, rows), at)
+        expected = model.stacking.expected_errors(*known)
         answers.signs[beside, :, EXPECTED] = np.log(expected)
         unit = 1.0 if structural is None else expected
         answers.put(beside, expected=np.where(is_beside[beside], unit, answers.expected[beside]))
     return answers
-
-
-def _forecasts(
-    model: ModelEmbedder,
-    panel: Panel,
-    times: np.ndarray,
-    before: np.ndarray,
-    structural: Structural | None,
-    with_values: bool,
-) -> dict[str, Any]:
-    """Columns of `Answers` at times (Q,), forecast from the rows `before` (Q,), in rising order."""
-    origins, counts = np.unique(before, return_counts=True)
-    query, others, values, expected = (panel, origins, times, counts), {}, np.nan, 1.0
-    if structural is not None:
-        others["structural"], expected = structural(*query)
-    if with_values:
-        values, sizes = model.forecast_from(*query, **others)
-    else:
-        sizes = model.stacking.expected_errors(*model.known_from(panel, before, times))
-    signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
-    return {"values": values, "signs": signs, "expected": expected}
-
-
-def _expected_beside(
-    model: ModelEmbedder, panel: Panel, series: np.ndarray, times: np.ndarray, before: np.ndarray
-) -> np.ndarray:
-    """Expected size (m, D) of errors at `times` (m,) of `series`, forecast from rows `before` (m,).
-
-    A time before the first row of a series counts as equally long after its last row.
-    """
-    ends, first = (panel.offsets[1:] - 1)[series], panel.offsets[:-1][series]
-    origin = np.where(before < 0, ends, before)
-    times = np.where(before < 0, panel.times[ends] + panel.times[first] - times, times)
-    return model.stacking.expected_errors(*model.known_from(panel, origin, times))
 
 
 def _leads(

@@ -156,21 +156,6 @@ def keep_rows(panel: Panel, kept: np.ndarray, **others: Any) -> Panel:
     return panel.from_rows(replace(panel.rows.keep(kept), **others), checked=False)
 
 
-def at_times(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, values: Any = None, **others: Any
-) -> Panel:
-    """Panel of the same series with other rows, on the same clock; by default all values are 0.
-
-    `others` are fields of `Rows`.
-    """
-    if values is None:
-        values = np.zeros((len(times), panel.n_channels))
-    clock = panel.rows.times._replace(counts=times, ticks=None)
-    others = {"beside": {}} | others
-    rows = replace(panel.rows, times=clock, values=values, offsets=offsets, **others)
-    return panel.from_rows(rows, checked=False)
-
-
 def split_rows(panel: Panel, last: np.ndarray) -> tuple[Panel, Panel]:
     """Rows up to the `last` time (n_series,) of each series, and those after it."""
     known = panel.times <= np.repeat(last, panel.lengths)

@@ -25,8 +25,9 @@ from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SingleMemory, SinglePolyODE
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import edge
-from skpolyode.panel.select import at_times, series_of_rows
+from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Standardised, clipped
+from skpolyode.streams.panels import at_times
 from skpolyode.streams.stream import SeriesStream, Update
 
 # Parts that a stream keeps in addition to the model's state, one row per series:

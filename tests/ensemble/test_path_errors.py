@@ -68,7 +68,7 @@ def learned(model: Lines, panel: Panel, is_new: Any = True) -> PathErrors:
 def stds(errors: PathErrors, model: Lines, panel: Panel, times: list[float]) -> np.ndarray:
     """Standard deviations (Q, D) of a panel of one series, in the user's units."""
     asked = PathQuery.of(panel, np.array(times), np.array([0, len(times)]))
-    found = errors.on_path(model, asked, asked.times < 0, errors.at_rows(model, asked))
+    found = errors.on_path(model, asked, asked.times < 0)
     widths = errors.calibration.half_widths(found["distance"], 0.9, found["signs"])
     return model.units.scaler.scale * found["expected"] * widths / 1.645
 

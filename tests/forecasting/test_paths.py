@@ -98,7 +98,7 @@ def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     embedder, asked = transformer_of(fitted).embedder_, PathQuery.of(panel, times, np.array([0, 4]))
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
     errors = embedder.path_errors
-    found = errors.on_path(embedder, asked, times < 0, errors.at_rows(embedder, asked))
+    found = errors.on_path(embedder, asked, times < 0)
     np.testing.assert_allclose(found["distance"], wanted)
 
 
