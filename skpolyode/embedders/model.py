@@ -125,6 +125,7 @@ class ModelEmbedder(Embedder):
     waves: np.ndarray | None = None
     beginnings: np.ndarray | None = None
     path_errors: Any = None
+    forecasts = True
 
     @cached_property
     def exact(self) -> SequenceModel:

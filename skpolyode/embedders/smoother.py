@@ -191,10 +191,6 @@ def shares(embedder: ModelEmbedder, panel: Panel) -> Shares | None:
     """
     if not embedder.filters:
         return None
-    return embedder.once(panel, "shares", partial(_shares, embedder, panel))
-
-
-def _shares(embedder: ModelEmbedder, panel: Panel) -> Shares:
     data, model = embedder.pack(panel), embedder.exact
     with torch.no_grad():
         share = model.share(data, torch.arange(len(data), device=embedder.device))
@@ -280,9 +276,7 @@ def follow(embedder: ModelEmbedder, seen: Panel, asked: PathQuery | None = None)
         reach *= 2
     columns = zip(*found, strict=True)
     joint = Expected(*(None if x[0] is None else np.concatenate(x) for x in columns))
-    signal = np.empty_like(joint.signal)
-    signal[order] = joint.signal
-    return joint._replace(signal=signal)
+    return joint._replace(signal=joint.signal[order.argsort()])
 
 
 @torch.no_grad()
@@ -338,8 +332,7 @@ def _run_through(
     steps = [(step.rows, step.state, step.prediction) for step in embedder.follower.run(data)]
     rows, states, before = zip(*steps, strict=True)
     every = torch.cat(rows).argsort()
-    columns = zip(*before, strict=True)
-    expected = [None if x[0] is None else torch.cat(x)[every] for x in columns]
+    expected = [None if x[0] is None else torch.cat(x)[every] for x in zip(*before, strict=True)]
     return data, expected, select(join(list(states)), every)
 
 
@@ -380,9 +373,7 @@ def _signal_after(
     return signal
 
 
-def waves_at(
-    asked: PathQuery, scaler: ChannelScaler, once: Callable[..., Any] = lambda _, work: work()
-) -> tuple[np.ndarray, np.ndarray]:
+def waves_at(asked: PathQuery, scaler: ChannelScaler, once: Any = lambda _, fit: fit()) -> Arrays:
     """Waves (Q, D) at the query times, and (P, D) at the rows; NaN for channels without one.
 
     A long series is cut into parts that overlap by half, each with a wave. At each time the waves

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
-from skpolyode.embedders.paths import PathQuery, rows_until
+from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import shares
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
@@ -26,7 +26,7 @@ from skpolyode.ensemble.path_errors import (
     SizeLaw,
     hidden_copies,
 )
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
     Query,
     first_series,
@@ -88,7 +88,9 @@ class Answers(NamedTuple):
             widths = errors.calibration.half_widths(self.distance, level, self.signs)
         else:
             on_path = self.distance == 0
-        if not on_path.all():
+        if calibration is None:
+            widths = np.where(on_path, widths, np.nan)  # of no forecast
+        elif not on_path.all():
             # The errors of forecasts from a noisy observation do not begin at zero.
             leads = np.where(errors.noise > 0, calibration.known_between()[0], 0.0)
             ahead = calibration.half_widths(np.maximum(self.leads, leads), level, self.signs)
@@ -322,13 +324,17 @@ def _medians(columns: np.ndarray) -> np.ndarray:
 
 
 def _innovations(model: ModelEmbedder, panel: Panel) -> np.ndarray:
-    """By how much (P, D) observations missed their forecasts; NaN in first rows."""
+    """By how much (P, D) observations missed their forecasts; NaN in first rows, 1 without any."""
+    if not model.forecasts:
+        return np.ones(panel.values.shape)
     return np.abs(model.residuals(panel)[0]) / model.units.scaler.scale
 
 
 def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     """Predictors (n_series, D, S) of the error size of series, from all their rows."""
-    rows, last = model.standardised(panel).values, panel.offsets[1:] - 1
+    rows, last = model.units.scaler.read(panel.values), panel.offsets[1:] - 1
+    if model.forecasts:
+        rows = model.standardised(panel).values
     expected = np.ones((panel.n_series, panel.n_channels))
     return signs_of_errors(rows, panel.offsets, last, expected)
 
@@ -419,17 +425,23 @@ def answers_at(
         Where the times lie, at least `SETTINGS.nearest` of a gap away from its ends, as leads then
         are; None: where they lie exactly.
     """
-    panel, series, scaler = observed_part(panel), series_index(offsets), model.units.scaler
+    asked, scaler = PathQuery.of(observed_part(panel), times, offsets), model.units.scaler
+    panel, series = asked.seen, asked.series
     answers = Answers.blank(len(times), panel.n_channels)
     ends = (limit[series] for limit in scaler.limits.kept_by(panel))
     answers.put(slice(None), **dict(zip(("floor", "ceiling"), ends, strict=True)))
-    before, is_between = places(panel, times, offsets, path_at_rows)
+    before, is_between = places(asked, times, path_at_rows)
+    is_between |= not model.forecasts
     answers.put(~is_between & (before < 0), values=0.0)
     early = is_between & (before < 0)
-    leads = scaler.known(_leads(panel, times, series, before, early), np.inf)
+    leads = time_since_seen(panel, before, times)
+    if early.any():  # then to the first observation of the channel
+        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
+        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
+        leads[early] = first[series[early]] - times[early, None]
+    leads = scaler.known(leads, np.inf)
     if gaps is not None:
         leads = np.maximum(leads, SETTINGS.nearest * model.units.time_scale)
-    asked = PathQuery.of(panel, times, offsets)
     least = errors.floor * np.sqrt(errors.at_rows(model, asked))
     answers.put(slice(None), leads=leads, least=least)
     ahead = np.flatnonzero(~is_between & (before >= 0))
@@ -455,7 +467,7 @@ def answers_at(
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
     is_beside = np.isnan(answers.distance)
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
-    if len(beside):  # after the last observation of a channel
+    if len(beside) and model.forecasts:  # after the last observation of a channel
         # A time before the first row of a series counts as equally long after its last row.
         rows, at, ends = before[beside], times[beside], (panel.offsets[1:] - 1)[series[beside]]
         at = np.where(rows < 0, panel.times[ends] + panel.start[series[beside]] - at, at)
@@ -467,31 +479,14 @@ def answers_at(
     return answers
 
 
-def _leads(
-    panel: Panel, times: np.ndarray, series: np.ndarray, before: np.ndarray, early: np.ndarray
-) -> np.ndarray:
-    """Leads (Q, D): times since each channel was last observed, up to the rows `before` (Q,).
-
-    At times before the first row, by the mask `early` (Q,), it is the time to its first
-    observation.
-    """
-    leads = time_since_seen(panel, before, times)
-    if early.any():
-        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
-        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
-        leads[early] = first[series[early]] - times[early, None]
-    return leads
-
-
 def places(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, path_at_rows: bool = False
+    asked: PathQuery, times: np.ndarray, path_at_rows: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Last row (Q,) before each time (-1 if none), and a mask (Q,) of times answered by the path.
 
     The path answers before the last row of a series, at rows only if `path_at_rows`.
     """
-    series, row = series_index(offsets), rows_until(panel.times, panel.offsets, times, offsets)
-    first = panel.offsets[series]
-    is_row = (row >= first) & (panel.times[row] == times)
-    before = np.where(row - is_row >= first, row - is_row, -1)
-    return before, (times <= panel.end[series]) & (path_at_rows | ~is_row)
+    is_row = asked.seen.times[asked.row] == times
+    before = asked.row - is_row
+    before[(times < asked.times) | (before < asked.seen.offsets[asked.series])] = -1
+    return before, (times <= asked.seen.end[asked.series]) & (path_at_rows | ~is_row)

@@ -53,8 +53,9 @@ _BEFORE = (
     'relative_to="start" counts from there.'
 )
 _UNKNOWN = (
-    "the errors of paths are not known: fit a transformer that forecasts, with this version, on at "
-    "least 60 rows in series of five rows or more. Values and slopes need no errors."
+    "the errors of paths are not known: fit with this version, on at least 60 rows in series of "
+    "five rows or more; for errors of slopes and windows, a transformer that forecasts. Values and "
+    "slopes need no errors."
 )
 _OF_FORECASTER = (
     "the transformer of a PolyODEForecaster has no intervals: ask the forecaster itself."
@@ -134,8 +135,7 @@ observed, times 0 to 3))
         -------
         Panel
         """
-        ask = self._embedder.limited_path if limited else self._embedder.path_values
-        return self._answer(lambda query: ask(*query), times, relative_to)
+        return self._answer(partial(self._values, limited=limited), times, relative_to)
 
     def interval(
         self,
@@ -145,7 +145,11 @@ observed, times 0 to 3))
         *,
         around: Panel | None = None,
     ) -> tuple[Panel, Panel]:
-        """Calibrated intervals, as of `interpolate_interval`; for transformers that forecast.
+        """Calibrated intervals, as of `interpolate_interval`.
+
+        A transformer that does not forecast has none before the first row, and after the last
+        observation of a channel: NaN. It takes observations as exact: errors beside them include
+        noise.
 
         Parameters
         ----------
@@ -183,7 +187,7 @@ observed, times 0 to 3))
         return lower, upper
 
     def std(self, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviations of values, as of `interpolate_std`; for transformers that forecast.
+        """Standard deviations of values, as of `interpolate_std`; NaN where `interval` is.
 
         Parameters
         ----------
@@ -341,6 +345,11 @@ observed, times 0 to 3))
         index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
         return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
 
+    def _values(self, query: Query, limited: bool = True) -> np.ndarray:
+        """Values (Q, D) of the path, within the limits of channels unless not `limited`."""
+        found, scaler = self._embedder.path_values(*query), self._embedder.units.scaler
+        return scaler.within_limits(found, query.panel, query.offsets) if limited else found
+
     def _answer(
         self, find: Callable[..., np.ndarray], times: Any, relative_to: Any, *, begun: bool = False
     ) -> Panel:
@@ -369,7 +378,7 @@ observed, times 0 to 3))
         embedder = self._embedder
         until = np.minimum(end, panel.end) if self._forecasts else end
         weights, *at = nodes_between(embedder, panel, start, until)
-        values = embedder.limited_path(panel, *at)
+        values = self._values(Query(panel, *at))
         past = np.zeros((panel.n_series, panel.n_channels, 1))
         np.add.at(past[..., 0], series_index(at[1]), weights[:, None] * values)
         if not self._forecasts:
@@ -406,9 +415,10 @@ observed, times 0 to 3))
     def _errors(self, *, along_time: bool = False) -> Any:
         """Error model of the path; a ValueError without it, or without what it knows of gaps."""
         errors = getattr(self._embedder, "path_errors", None)
-        if errors is not None and self._embedder.calibration is None:
+        if errors is not None and self._forecasts and self._embedder.calibration is None:
             raise ValueError(_OF_FORECASTER)
-        if errors is None or (along_time and errors.law is None):
+        is_known = errors is not None and (self._forecasts or not along_time)
+        if not is_known or ((along_time or not self._forecasts) and errors.law is None):
             raise ValueError(_UNKNOWN)
         return errors
 

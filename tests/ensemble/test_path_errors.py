@@ -7,11 +7,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 import skpolyode
-from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
+from skpolyode import (
+    HiPPOTransformer,
+    InterpolationTransformer,
+    Panel,
+    PolyODEForecaster,
+    PolyODETransformer,
+)
 from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.ensemble import path_errors, paths
@@ -26,6 +34,7 @@ class Lines:
 
     units: Units
     filters: bool = False
+    forecasts: bool = True
 
     def conditioned(self, panel: Panel) -> Lines:
         return self
@@ -415,3 +424,52 @@ def test_of_a_channel_that_fit_never_observed_only_exact_observations_are_sure(o
     assert (path.slope_std(asked).values[:, 1] > 0.05).all()
     past = path.integral(-1.0, 0.0, "end").xs("x1", level="channel")
     assert (past["upper"] - past["lower"] > 0.5).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize(
+    "model", [HiPPOTransformer(), InterpolationTransformer(kind="cubic")], ids=["lines", "cubic"]
+)
+def test_paths_that_nothing_trained_have_errors_too(model, noise, tmp_path):
+    """In a batch and alone, in numbers and datetimes, in memory and in a file."""
+    train, (panel, asked, truth) = sines(30, 0, noise)[0], sines(40, 1, noise)
+    path = model.fit(train).path(panel)
+    std = path.std(asked).values
+    for coverage, most in ((0.5, 0.8), (0.9, 0.99)):  # cubics gain much by the hidden rows
+        lower, upper = path.interval(asked, coverage)
+        inside = (lower.values <= truth) & (truth <= upper.values)
+        assert coverage - 0.05 < inside.mean() < most
+    wrong = np.abs(path.value(asked).values - truth)
+    kept = (wrong > 1e-9) & (std > 0)
+    assert np.corrcoef(np.log(std[kept]), np.log(wrong[kept]))[0, 1] > (0.3 if noise else 0.7)
+    assert (path.std().values[~np.isnan(panel.values)] == 0).all()
+    model.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.path(panel).std(asked).values, std)
+    alone = model.path(panel[[3]]).std([asked[3]]).values
+    start = sum(len(own) for own in asked[:3])
+    assert_allclose(alone, std[start : start + len(asked[3])], rtol=1e-9)
+    first = pd.Timestamp("2024-03-01")
+    series = [[(first + pd.to_timedelta(t, "D"), x) for t, x in own] for own in (train, panel)]
+    days = [Panel.from_series(own) for own in series]
+    dated = clone(model).fit(days[0]).path(days[1])
+    leads = [pd.to_timedelta(t - own[0], "D") for t, (own, _) in zip(asked, panel, strict=True)]
+    # Bins of equal distances differ by rounding.
+    assert_allclose(dated.std(leads, "start").values, std, rtol=0.02)
+
+
+def test_paths_that_are_not_continued_have_no_errors_outside_of_their_observations():
+    model = InterpolationTransformer().fit(sines(30, 0)[0])
+    series = [(np.arange(4.0), [[0.0, 1.0], [0.5, np.nan], [np.nan, 0.0], [1.0, np.nan]])]
+    path = model.path(series)
+    std = path.std([-1.0, 0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 4.0]).values
+    assert np.isnan(std[:, 0]).tolist() == [True] + [False] * 6 + [True]
+    assert np.isnan(std[:, 1]).tolist() == [True] + [False] * 4 + [True] * 3
+    assert (std[[1, 3, 6], 0] == 0).all()
+    assert (std[[2, 4, 5], 0] > 0).all()
+    for ask in (path.slope_std, model.path([([0.0], [[1.0, np.nan]])]).slope_std):
+        with pytest.raises(ValueError, match="slopes and windows, a transformer that"):
+            ask()
+    few = InterpolationTransformer().fit(series).path(series)
+    with pytest.raises(ValueError, match="at least 60 rows"):
+        few.interval()

@@ -72,7 +72,10 @@ def test_intervals_may_be_around_other_values():
 
 def test_what_a_path_does_not_know_is_named():
     path = HiPPOTransformer().fit(SERIES).path(SERIES)
-    for ask in (path.interval, path.slope_std, path.std):
+    with pytest.raises(ValueError, match="errors of paths are not known"):
+        path.slope_std()
+    other = SineTransformer().fit(SERIES).path(SERIES)
+    for ask in (other.interval, other.slope_std, other.std):
         with pytest.raises(ValueError, match="errors of paths are not known"):
             ask()
     with pytest.raises(ValueError, match="order must be an int"):
