@@ -158,10 +158,8 @@ class PathErrors:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
         kinds, masks = zip(*hidden_copies(panel, np.random.RandomState(0)), strict=True)
-        copies, hidden = (
-            Panel.concat(kinds, ids=np.arange(sum(map(len, kinds)))),
-            np.concatenate(masks),
-        )
+        copies = Panel.concat(kinds, ids=np.arange(sum(map(len, kinds))))
+        hidden = np.concatenate(masks)
         rows = hidden.any(axis=1)
         *query, actual = held_back(copies, hidden)
         asked, model = PathQuery.of(*query), model.conditioned(query[0])
@@ -181,11 +179,8 @@ class PathErrors:
         if model.filters:  # noise hides it
             law = replace(law, floor=np.log(found.typical) / 2)
         grown, floor, _ = law.squares(gaps.predictors)
-        sizes, is_new = (
-            np.sqrt(variance + grown + at_rows * floor),
-            np.resize(is_new, len(rows))[rows],
-        )
-        series = asked.series % panel.n_series
+        sizes = np.sqrt(variance + grown + at_rows * floor)
+        series, is_new = asked.series % panel.n_series, np.resize(is_new, len(rows))[rows]
         scores = _enlarged(wrong / sizes, is_new, len(np.unique(series[is_new])))
         distance = np.minimum(gaps.distance, _NEVER)
         calibration = Calibration.learn(distance, scores, series, query[1], signs)

@@ -65,8 +65,9 @@ _OF_FORECASTER = (
 class Path:
     """Series conditioned on their observations: their values, slopes and integrals at any times.
 
-    The `path` of a fitted transformer makes one. It reads the series once, and keeps what the
-    transformer has learned, also if that is fitted again. Times are read, and answers returned, as
+    The `path` of a fitted transformer makes one. It reads the series once, runs the model through
+    them once (for up to 32 000 rows), and keeps what the transformer has learned, also if that is
+    fitted again. Times are read, and answers returned, as
     by the methods of the transformer that are named below.
 
     Parameters
