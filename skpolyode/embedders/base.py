@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -66,6 +66,10 @@ class Embedder(ABC):
     inputs: InputEncoder | None = None
     device = torch.device("cpu")
     """Device of the computations."""
+    forecasts = filters = False
+    """Whether it continues series after their ends, and whether its path treats values as noisy."""
+    calibration: Any = None
+    """Errors of forecasts, if there are any and they are known."""
     n_slopes: int | None = None
     """Number of derivatives that `path_values` has, by its `order`; None: it takes no order."""
 
@@ -91,10 +95,9 @@ class Embedder(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} follows no path.")
 
-    def limited_path(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """As `path_values`, within the limits of channels: what users get."""
-        found = self.path_values(panel, times, offsets)
-        return self.units.scaler.within_limits(found, panel, offsets)
+    def conditioned(self, panel: Panel) -> Self:
+        """The embedder for several questions about some series, which may keep what they share."""
+        return self
 
 
 Known = dict[str, np.ndarray]

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,7 +52,7 @@ class DirectEmbedder(Embedder):
         return self.past.with_duration(flat, panel.start, panel.end)
 
 
-@saved(units="D", past="D")
+@saved(units="D", past="D", path_errors="D")
 @dataclass(frozen=True, eq=False)
 class PathEmbedder(DirectEmbedder):
     """Memory of a path through the observations; a channel without any stays at its mean.
@@ -64,6 +65,8 @@ class PathEmbedder(DirectEmbedder):
         The memory, and its readout.
     path : str
         Name of the path, one of :data:`skpolyode.embedders.paths.KINDS`.
+    path_errors : PathErrors or None, default=None
+        Errors of the path between observations; None if they have not been learned.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class PathEmbedder(DirectEmbedder):
     units: Units
     past: MemoryReadout
     path: str
+    path_errors: Any = None
 
     def coefficients_of(self, panel: Panel) -> np.ndarray:
         """Coefficients (B, D, N) of a chunk of series."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from skpolyode.embedders import smoother
 from skpolyode.embedders.base import (
+    CHUNK_ROWS,
     UNLIKE_FIT,
     Combiner,
     Embedder,
@@ -38,7 +39,7 @@ from skpolyode.saving.codec import saved
 from skpolyode.threads import one_thread
 from skpolyode.training import forecasting_mse
 
-_DERIVED = ("exact", "follower")
+_DERIVED = ("exact", "follower", "_kept")
 _PART_ROWS = 256  # per part of a long series, so that a warm-up of one context costs little
 _WHOLE_ROWS = 4096  # up to this many rows a pass over whole series is faster than over parts
 
@@ -124,6 +125,7 @@ class ModelEmbedder(Embedder):
     waves: np.ndarray | None = None
     beginnings: np.ndarray | None = None
     path_errors: Any = None
+    forecasts = True
 
     @cached_property
     def exact(self) -> SequenceModel:
@@ -164,11 +166,6 @@ class ModelEmbedder(Embedder):
         """The embedder with a copy of the model, to be trained, and without what paths learned."""
         return replace(self, model=copy.deepcopy(self.model), waves=None, beginnings=None)
 
-    def without_late(self) -> Self:
-        """The embedder without what is learned late."""
-        late = "stacking", "calibration", "path_errors"
-        return replace(self, **dict.fromkeys(late))
-
     def without_gain(self) -> Self:
         """The embedder with exact observations, in float64; the models share their weights."""
         weights = [*self.exact.parameters(), *self.exact.buffers()]
@@ -179,6 +176,26 @@ class ModelEmbedder(Embedder):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out attributes that are derived from the others."""
         return {name: value for name, value in self.__dict__.items() if name not in _DERIVED}
+
+    def conditioned(self, panel: Panel) -> Self:
+        """The embedder for several questions about some series: it runs through them once.
+
+        What it keeps needs memory, so that it is for at most `CHUNK_ROWS` rows.
+        """
+        if panel.n_observations > CHUNK_ROWS:
+            return self
+        made = copy.copy(self)
+        vars(made).update(exact=self.exact, follower=self.follower, _kept=(panel, {}))
+        return made
+
+    def once(self, panel: Panel, key: Any, work: Callable[[], Any]) -> Any:
+        """Result of some `work` on series, which is kept if it is `conditioned` on these."""
+        conditioned_on, kept = vars(self).get("_kept", (None, {}))
+        if conditioned_on is not panel:
+            return work()
+        if key not in kept:
+            kept[key] = work()
+        return kept[key]
 
     def pack(
         self, panel: Panel, dtype: torch.dtype = torch.float64, ahead: np.ndarray | float = 0.0
@@ -495,6 +512,7 @@ class ModelEmbedder(Embedder):
         series, values = series_index(offsets), self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
+        leads = self.units.scaler.known(leads, np.inf)
         signs = self.calibration.signs(spread[series], expected)
         return Ahead(values, leads, signs, np.ones(values.shape))
 

@@ -39,6 +39,11 @@ class PathQuery:
         row = np.maximum(row, panel.offsets[series_index(offsets)])
         return cls(panel, np.maximum(times, panel.times[row]), row)
 
+    @property
+    def series(self) -> np.ndarray:
+        """Position (Q,) of the series of each time."""
+        return series_of_rows(self.seen)[self.row]
+
     @cached_property
     def before(self) -> np.ndarray:
         """Last row (Q, D) up to each time that observes the channel; -1 if none."""
@@ -61,18 +66,20 @@ class PathQuery:
         before its series; without a next observation the time to it is infinite.
         """
         seen, times = self.seen, self.times[:, None]
-        start = seen.start[series_of_rows(seen)[self.row]][:, None] - unit
+        start = seen.start[self.series][:, None] - unit
         since = times - np.where(self.before >= 0, seen.times[self.before], start)
         until = np.where(self.following >= 0, seen.times[self.following] - times, np.inf)
         return since / unit, until / unit
 
-    def keep_observed(self, values: np.ndarray) -> np.ndarray:
-        """Replace values (Q, D), in place, by the observations at the same times."""
-        cells = self.seen.values[self.row]
+    @property
+    def observed(self) -> np.ndarray:
+        """Mask (Q, D) of the channels that are observed at each time."""
         at_row = self.times == self.seen.times[self.row]
-        observed = at_row[:, None] & ~np.isnan(cells)
-        values[observed] = cells[observed]
-        return values
+        return at_row[:, None] & ~np.isnan(self.seen.values[self.row])
+
+    def keep_observed(self, values: np.ndarray) -> np.ndarray:
+        """Values (Q, D), or the observations at the same times."""
+        return np.where(self.observed, self.seen.values[self.row], values)
 
 
 def rows_until(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -56,15 +56,8 @@ def path_values(
     of a series: the path is continuous at the last observation.
     """
     asked, filtered = PathQuery.of(panel, times, offsets), shares(embedder, panel)
-    look = None if filtered is None else lambda state: state["z"][:, embedder.follower.signals]
-    return path_of(embedder, asked, follow(embedder, panel, asked, look), filtered)
-
-
-def path_of(
-    embedder: ModelEmbedder, asked: PathQuery, expected: Expected, filtered: Shares | None
-) -> np.ndarray:
-    """As `path_values`, from the expectations; for a filter, `expected.looked` are its signals."""
-    seen, scaler, stacking = asked.seen, embedder.units.scaler, embedder.stacking
+    seen, scaler, stacking = panel, embedder.units.scaler, embedder.stacking
+    expected = follow(embedder, seen, asked)
     if filtered is not None:
         expected = _without_wall(embedder, asked, expected, filtered)
     x = scaler.transform(seen.values)
@@ -85,7 +78,7 @@ def path_of(
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
-        series, known = series_of_rows(seen)[asked.row], embedder.known(seen)
+        series, known = asked.series, embedder.known(seen)
         elapsed = embedder.elapsed(seen, asked.times, series)
         for start in range(0, len(place), CHUNK_TIMES):
             part = place[start : start + CHUNK_TIMES]
@@ -167,7 +160,7 @@ def bridged_waves(embedder: ModelEmbedder, asked: PathQuery, through: np.ndarray
     The error of a wave at the observations is interpolated linearly and subtracted; where the
     signal is NaN, the error is 0. NaN where there is no wave, or no later observation.
     """
-    wave, at_rows = waves_at(asked, embedder.units.scaler)
+    wave, at_rows = waves_at(asked, embedder.units.scaler, partial(embedder.once, asked.seen))
     off, passed = np.nan_to_num(through - at_rows), bridges(asked, np.ones(at_rows.shape))
     ends = asked.before, asked.following
     first, second = (np.take_along_axis(off, np.maximum(row, 0), axis=0) for row in ends)
@@ -223,7 +216,7 @@ def _without_wall(
     free runs, and would bend paths wherever a run starts outside the wall.
     """
     seen, model, unit = asked.seen, embedder.follower, embedder.units.time_scale
-    wall, pull, after = model.field.wall, model.field.pull, expected.looked
+    wall, pull, after = model.field.wall, model.field.pull, expected.after
     outside = after - np.clip(after, -wall, wall)
     if not outside.any():
         return expected
@@ -244,7 +237,6 @@ def _without_wall(
     return expected._replace(signal=signal, mean=expected.mean + before)
 
 
-Look = Callable[[State], Tensor]
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -254,16 +246,13 @@ class Expected(NamedTuple):
     signal: np.ndarray  # float64 (Q, D), at the query times
     mean: np.ndarray  # float64 (P, D), just before each row
     log_scale: np.ndarray | None  # float64 (P, D), of the errors there, or None
-    looked: np.ndarray | None  # (P, ...): results of `look` for the state after each row
+    after: np.ndarray | None  # float64 (P, D), signals of a filter just after each row, or None
 
 
-def follow(
-    embedder: ModelEmbedder, seen: Panel, asked: PathQuery | None = None, look: Look | None = None
-) -> Expected:
+def follow(embedder: ModelEmbedder, seen: Panel, asked: PathQuery | None = None) -> Expected:
     """Run a model through series: its expectations at rows, and at the times `asked`, if any.
 
-    All rows of the panel hold an observation. `look` maps the states (n,) after rows to an array
-    (n, ...), which is returned as well.
+    All rows of the panel hold an observation.
 
     Long series are cut, and the parts run in parallel, each after a warm-up. Where one part ends
     and the next begins the states must agree; otherwise the warm-ups are doubled.
@@ -279,7 +268,7 @@ def follow(
     while True:
         n_rows = max(_PART_ROWS, int(min(4 * reach / unit, seen.n_observations)))
         parts = cut(seen, reach, n_rows)
-        work = partial(_follow_parts, embedder, parts, at, look)
+        work = partial(_follow_parts, embedder, seen, parts, at)
         found, *borders = zip(*map_slices(work, parts.panel.lengths), strict=True)
         entry, end = (join(list(states)) for states in borders)
         if agree(select(entry, parts.later), select(end, parts.later - 1)):
@@ -287,14 +276,12 @@ def follow(
         reach *= 2
     columns = zip(*found, strict=True)
     joint = Expected(*(None if x[0] is None else np.concatenate(x) for x in columns))
-    signal = np.empty_like(joint.signal)
-    signal[order] = joint.signal
-    return joint._replace(signal=signal)
+    return joint._replace(signal=joint.signal[order.argsort()])
 
 
 @torch.no_grad()
 def _follow_parts(
-    embedder: ModelEmbedder, parts: Parts, at: Arrays, look: Look | None, chunk: slice
+    embedder: ModelEmbedder, seen: Panel, parts: Parts, at: Arrays, chunk: slice
 ) -> tuple[Expected, State, State]:
     """Expectations at the rows of a chunk of parts, and at the times after these rows.
 
@@ -314,15 +301,12 @@ def _follow_parts(
     furthest, whose = np.zeros(panel.n_series), series[kept[behind]]
     last = kept[behind] == panel.offsets[1:][whose] - 1
     np.maximum.at(furthest, whose[last], passed[last])
-    data = embedder.pack(panel, ahead=furthest)
-    steps = [(step.rows, step.state, step.prediction) for step in embedder.follower.run(data)]
-    rows, states, before = zip(*steps, strict=True)
-    packed, every = data.observations, torch.cat(rows).argsort()
-    mean, log_scale = (
-        None if x[0] is None else torch.cat(x)[every][packed][kept].cpu().numpy()
-        for x in zip(*before, strict=True)
-    )
-    joint = select(join(list(states)), every)
+    run = partial(_run_through, embedder, panel, furthest)
+    is_kept = embedder.inputs is None or not furthest.any()
+    key = "run", parts.start[chunk].tobytes()
+    data, before, joint = embedder.once(seen, key, run) if is_kept else run()
+    packed = data.observations
+    mean, log_scale = (x if x is None else x[packed][kept].cpu().numpy() for x in before)
     columns = gap[first:stop], behind, passed
     columns = (torch.from_numpy(x).to(data.x.device) for x in columns)
     state = select(joint, packed)
@@ -332,11 +316,24 @@ def _follow_parts(
     else:
         columns = joint, data.elapsed, *_behind_knots(data, packed[kept], *columns)
     signal = _signal_after(embedder.follower, *columns).cpu().numpy()
-    looked = None if look is None else look(after).cpu().numpy()
+    signals = after["z"][:, embedder.follower.signals].cpu().numpy() if embedder.filters else None
     n_before = np.maximum(parts.bounds[chunk] - parts.start[chunk], 1)
     entry = select(state, panel.offsets[:-1] + n_before - 1)
     end = select(state, panel.offsets[1:] - 1)
-    return Expected(signal, mean, log_scale, looked), entry, end
+    return Expected(signal, mean, log_scale, signals), entry, end
+
+
+@torch.no_grad()
+def _run_through(
+    embedder: ModelEmbedder, panel: Panel, ahead: np.ndarray
+) -> tuple[Packed, list[Tensor | None], State]:
+    """Packed rows of series, what a model expects just before them, and its states after them."""
+    data = embedder.pack(panel, ahead=ahead)
+    steps = [(step.rows, step.state, step.prediction) for step in embedder.follower.run(data)]
+    rows, states, before = zip(*steps, strict=True)
+    every = torch.cat(rows).argsort()
+    expected = [None if x[0] is None else torch.cat(x)[every] for x in zip(*before, strict=True)]
+    return data, expected, select(join(list(states)), every)
 
 
 def _behind_knots(
@@ -376,11 +373,12 @@ def _signal_after(
     return signal
 
 
-def waves_at(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.ndarray]:
+def waves_at(asked: PathQuery, scaler: ChannelScaler, once: Any = lambda _, fit: fit()) -> Arrays:
     """Waves (Q, D) at the query times, and (P, D) at the rows; NaN for channels without one.
 
     A long series is cut into parts that overlap by half, each with a wave. At each time the waves
-    of two parts are averaged, with weights that fall linearly from the middle of a part.
+    of two parts are averaged, with weights that fall linearly from the middle of a part. They are
+    fitted `once`, which is called with a key and the fit.
     """
     seen, x = asked.seen, scaler.transform(asked.seen.values)
     errors = np.ones(x.shape) if seen.errors is None else seen.errors / scaler.scale
@@ -401,14 +399,14 @@ def waves_at(asked: PathQuery, scaler: ChannelScaler) -> tuple[np.ndarray, np.nd
             part = slice(first, stop)
             weight = np.interp(at, (t[starts] + t[stops - 1]) / 2, share)
             near, zero = weight > 0, t[first]
-            of_part = _wave(t[part] - zero, values[part], sure[part], at[near] - zero)
-            wave[near] += weight[near, None] * of_part
+            fit = partial(_wave, t[part] - zero, values[part], sure[part])
+            wave[near] += weight[near, None] * once(("wave", k, first), fit)(at[near] - zero)
         at_rows[rows, enough], found[place, enough] = np.split(wave, [len(t)])
     return found, at_rows
 
 
-def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Waves (Q, D) at times `at` (Q,) of a series with rows (n, D).
+def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Waves of a series with rows (n, D), as a function: values (Q, D) at times (Q,).
 
     An unknown error counts as the standard deviation of the channel.
     """
@@ -428,9 +426,14 @@ def _wave(t: np.ndarray, x: np.ndarray, errors: np.ndarray, at: np.ndarray) -> n
     share = share[:, ::-1].cumsum(axis=1)[:, ::-1] / share.sum()  # of all models with a harmonic
     solution *= np.repeat(share, 2, axis=1)[:, None, 1:]
     coefficients = np.linalg.solve(root.swapaxes(2, 3), solution[..., None])[..., 0]
-    chunks = np.split(at, range(CHUNK_TIMES, len(at), CHUNK_TIMES))
-    parts = [np.einsum("fpq,fdp->qd", _harmonics(chunk, close), coefficients) for chunk in chunks]
-    return mean + scale * np.concatenate(parts)
+
+    def values(at: np.ndarray) -> np.ndarray:
+        chunks = np.split(at, range(CHUNK_TIMES, len(at), CHUNK_TIMES))
+        bases = (_harmonics(chunk, close) for chunk in chunks)
+        parts = [np.einsum("fpq,fdp->qd", basis, coefficients) for basis in bases]
+        return mean + scale * np.concatenate(parts)
+
+    return values
 
 
 def _fits(t: np.ndarray, y: np.ndarray, w: np.ndarray, turns: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
-from skpolyode.embedders.paths import PathQuery, rows_until
+from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import shares
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
@@ -26,10 +26,12 @@ from skpolyode.ensemble.path_errors import (
     SizeLaw,
     hidden_copies,
 )
-from skpolyode.panel import Panel, offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
+    Query,
     first_series,
     held_back,
+    hide_cells,
     observed_part,
     series_of_rows,
     time_since_seen,
@@ -86,7 +88,9 @@ class Answers(NamedTuple):
             widths = errors.calibration.half_widths(self.distance, level, self.signs)
         else:
             on_path = self.distance == 0
-        if not on_path.all():
+        if calibration is None:
+            widths = np.where(on_path, widths, np.nan)  # of no forecast
+        elif not on_path.all():
             # The errors of forecasts from a noisy observation do not begin at zero.
             leads = np.where(errors.noise > 0, calibration.known_between()[0], 0.0)
             ahead = calibration.half_widths(np.maximum(self.leads, leads), level, self.signs)
@@ -153,46 +157,38 @@ class PathErrors:
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
-        rows_of, parts, rng = np.arange(panel.n_observations), [], np.random.RandomState(0)
-        for copies, hidden in hidden_copies(panel, rng):
-            rows = hidden.any(axis=1)
-            *query, actual = held_back(copies, hidden)
-            asked, series = PathQuery.of(*query), series_index(query[2])
-            if not parts:
-                found = replace(found, by_gap=_changes_by_gap(model, panel, query[0]))
-            wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
-            wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
-            variance = np.broadcast_to(found.noise**2, wrong.shape)
-            if model.filters and copies.errors is not None:
-                own = copies.errors[rows] / scaler.scale
-                variance = np.where(np.isnan(own), variance, own**2)
-            whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
-            extra = (
-                variance,
-                found.at_rows(model, *query),
-                found._of_equal_gaps(model, query[0], _signs(model, query[0]))[series],
-            )
-            parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
-        queries, wrong, gaps, *others = zip(*parts, strict=True)
-        wrong, *others = (np.concatenate(x) for x in (wrong, *others))
-        variance, at_rows, signs, series, times, is_new = others
-        predictors = np.concatenate([own.predictors for own in gaps])
-        if (np.isfinite(wrong) & (predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
+        kinds, masks = zip(*hidden_copies(panel, np.random.RandomState(0)), strict=True)
+        copies = Panel.concat(kinds, ids=np.arange(sum(map(len, kinds))))
+        hidden = np.concatenate(masks)
+        rows = hidden.any(axis=1)
+        *query, actual = held_back(copies, hidden)
+        asked, model = PathQuery.of(*query), model.conditioned(query[0])
+        is_first = asked.series < len(kinds[0])  # whole rows are hidden
+        found = replace(found, by_gap=_changes_by_gap(model, panel, asked.seen[: len(kinds[0])]))
+        wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
+        wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
+        variance = np.broadcast_to(found.noise**2, wrong.shape)
+        if model.filters and copies.errors is not None:
+            own = copies.errors[rows] / scaler.scale
+            variance = np.where(np.isnan(own), variance, own**2)
+        at_rows, gaps = found.at_rows(model, asked), found._gaps(model, asked)
+        signs = found._of_equal_gaps(model, asked.seen, _signs(model, asked.seen))[asked.series]
+        if (np.isfinite(wrong) & (gaps.predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
             return found
-        law = SizeLaw.learn(wrong, predictors, np.stack([variance, at_rows]))
+        law = SizeLaw.learn(wrong, gaps.predictors, np.stack([variance, at_rows]))
         if model.filters:  # noise hides it
             law = replace(law, floor=np.log(found.typical) / 2)
-        grown, floor, _ = law.squares(predictors)
+        grown, floor, _ = law.squares(gaps.predictors)
         sizes = np.sqrt(variance + grown + at_rows * floor)
+        series, is_new = asked.series % panel.n_series, np.resize(is_new, len(rows))[rows]
         scores = _enlarged(wrong / sizes, is_new, len(np.unique(series[is_new])))
-        distance = np.minimum(np.concatenate([own.distance for own in gaps]), _NEVER)
-        calibration = Calibration.learn(distance, scores, series, times, signs)
+        distance = np.minimum(gaps.distance, _NEVER)
+        calibration = Calibration.learn(distance, scores, series, query[1], signs)
         found = replace(found, law=law, calibration=calibration)
         widths = calibration.half_widths(distance, _LEVEL, signs) / _SCORE
-        first = slice(len(queries[0].times))
-        scores = np.clip(scores[first] / (widths[first] + NEGLIGIBLE), -4, 4)
-        course = found._course(model, queries[0], gaps[0], widths[first])
-        return replace(found, correlation=Correlation.learn(scores, course, series[first]))
+        scores = np.where(is_first[:, None], np.clip(scores / (widths + NEGLIGIBLE), -4, 4), np.nan)
+        course = found._course(model, asked, gaps, widths)
+        return replace(found, correlation=Correlation.learn(scores, course, series))
 
     def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, signs: np.ndarray) -> np.ndarray:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
@@ -207,15 +203,19 @@ class PathErrors:
         )
         usual, counts = (own + prior for own in sums)  # how volatile a series is, others say
         missed = missed * (counts / usual)[series]
-        return Gaps.of(asked, model.units.time_scale, missed, nearest)
+        cells = model.units.scaler.known(asked.seen.values)
+        read = asked
+        if cells is not asked.seen.values:  # what `fit` never observed
+            read = replace(asked, seen=hide_cells(asked.seen, np.isnan(cells)))
+        gaps = Gaps.of(read, model.units.time_scale, missed, nearest)
+        if nearest or model.filters:
+            return gaps
+        return gaps._replace(distance=np.where(asked.observed, 0.0, gaps.distance))
 
-    def at_rows(
-        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> np.ndarray:
+    def at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
         if not (model.filters and model.model.gain.known_errors == "each"):
-            return np.ones((len(times), panel.n_channels))
-        asked = PathQuery.of(panel, times, offsets)
+            return np.ones((len(asked.times), asked.seen.n_channels))
         left = shares(model, asked.seen).variances / self.typical
         since, until = asked.leads(1.0)
         ends = [
@@ -228,70 +228,53 @@ class PathErrors:
     def on_path(
         self,
         model: ModelEmbedder,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        at_rows: np.ndarray,
+        asked: PathQuery,
+        early: np.ndarray,
         gaps: Gaps | None = None,
     ) -> dict[str, np.ndarray]:
         """Columns of `Answers` that errors depend on, before the last observation of series.
 
-        The predictors `signs` know the whole series. The `distance` is NaN before the first row,
-        and after the last observation of a channel.
+        The predictors `signs` know the whole series. The `distance` is NaN before the first row, by
+        the mask `early` (Q,), and after the last observation of a channel.
 
         Parameters
         ----------
         model : ModelEmbedder
-        panel : Panel
-            As read by fit; each row holds an observation.
-        times : float64 ndarray of shape (Q,)
-            Of all series, one after the other.
-        offsets : int64 ndarray of shape (n_series + 1,)
-            Where the times of each series start.
-        at_rows : float64 ndarray of shape (Q, D)
-            As :meth:`at_rows` returns them.
+        asked : PathQuery
+        early : bool ndarray of shape (Q,)
         gaps : Gaps or None, default=None
             Where the times lie, if that is known.
         """
-        asked, series = PathQuery.of(panel, times, offsets), series_index(offsets)
         gaps = self._gaps(model, asked) if gaps is None else gaps
-        distance, least = np.minimum(gaps.distance, _NEVER), np.zeros(gaps.distance.shape)
-        is_last = (times == panel.end[series])[:, None]  # as a forecast says
-        is_open = (asked.following < 0) & (distance > 0) & ((asked.before >= 0) | is_last)
-        distance[is_open | (times < asked.times)[:, None]] = np.nan  # hidden rows are later
+        distance = np.minimum(gaps.distance, _NEVER)
+        is_last = (asked.times == asked.seen.end[asked.series])[:, None]  # as a forecast says
+        has_begun = gaps.predictors[..., -1] == 0
+        is_open = (gaps.following < 0) & (distance > 0) & (has_begun | is_last)
+        distance[is_open | early[:, None]] = np.nan  # hidden rows are later
         if model.filters:  # the path need not pass through observations
             distance = np.maximum(distance, _NOWHERE)
-        signs = _signs(model, panel)
-        signs = (own[series] for own in (signs, self._of_equal_gaps(model, panel, signs)))
+        signs = _signs(model, asked.seen)
+        signs = signs, self._of_equal_gaps(model, asked.seen, signs)
+        signs = (own[asked.series] for own in signs)
         signs = np.where(np.isnan(distance)[..., None], *signs)
         expected = np.ones(distance.shape)
         if self.law is not None:
             grown, floor, _ = self.law.squares(gaps.predictors)
-            left = floor * at_rows
-            expected = np.where(np.isnan(distance), 1.0, np.sqrt(self.noise**2 + grown + left))
-            least = np.where(self.noise > 0, np.sqrt(left), 0.0)
-        return {"signs": signs, "distance": distance, "expected": expected, "least": least}
+            size = np.sqrt(self.noise**2 + grown + floor * self.at_rows(model, asked))
+            expected = np.where(np.isnan(distance), 1.0, size)
+        return {"signs": signs, "distance": distance, "expected": expected}
 
-    def half_widths_at(
-        self,
-        model: ModelEmbedder,
-        level: float,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-    ) -> np.ndarray:
+    def half_widths_at(self, model: ModelEmbedder, level: float, query: Query) -> np.ndarray:
         """Half widths (Q, D) of intervals at any times, in the units of the channels."""
-        answers = answers_at(model, panel, times, offsets, self, with_values=False)
+        answers = answers_at(model, *query, self, with_values=False)
         return model.units.scaler.scale * answers.half_widths(model.calibration, self, level)
 
-    def std_at(
-        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> np.ndarray:
+    def std_at(self, model: ModelEmbedder, query: Query) -> np.ndarray:
         """Standard deviations (Q, D) of the signal at any times, in the units of the channels."""
-        answers = answers_at(model, panel, times, offsets, self, with_values=False)
+        answers = answers_at(model, *query, self, with_values=False)
         half = answers.half_widths(model.calibration, self, self.level)
         half = np.where(answers.distance <= _NOWHERE, 0.0, half)
-        return model.units.scaler.inverse_std(self.of_signal(half, answers.least))
+        return model.units.scaler.scale * self.of_signal(half, answers.least)
 
     def of_signal(self, half: np.ndarray, least: np.ndarray | None = None) -> np.ndarray:
         """Standard deviations (Q, D) of the signal, from `half` widths of intervals of `level`.
@@ -307,14 +290,11 @@ class PathErrors:
         known = 0.0 if self.law is None else np.exp(self.law.floor)
         return np.where(self.noise > 0, known, 0.0)
 
-    def course(
-        self, model: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
-    ) -> Course:
+    def course(self, model: ModelEmbedder, query: Query) -> Course:
         """Errors at times between the first and the last row, as they change along gaps."""
-        asked = PathQuery.of(panel, times, offsets)
+        asked = PathQuery.of(*query)
         gaps = self._gaps(model, asked, SETTINGS.nearest)
-        options = {"with_values": False, "gaps": gaps}
-        answers = answers_at(model, panel, times, offsets, self, **options)
+        answers = answers_at(model, *query, self, with_values=False, gaps=gaps)
         total = answers.half_widths(model.calibration, self, _LEVEL) / _SCORE
         return self._course(model, asked, gaps, total)
 
@@ -331,14 +311,6 @@ class PathErrors:
         rate = 1 / np.maximum(distance, _NOWHERE)
         return Course(std, gaps.place, rate, gaps.following, steep * gaps.bend, share)
 
-    def of_integrals(self, course: Course, weights: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """As `Correlation.of_integrals`."""
-        return self.correlation.of_integrals(course, weights, offsets)
-
-    def of_slopes(self, course: Course) -> np.ndarray:
-        """As `Correlation.of_slopes`."""
-        return self.correlation.of_slopes(course)
-
 
 def _medians(columns: np.ndarray) -> np.ndarray:
     """Medians (D,) of columns without NaN; 1 of none."""
@@ -347,13 +319,17 @@ def _medians(columns: np.ndarray) -> np.ndarray:
 
 
 def _innovations(model: ModelEmbedder, panel: Panel) -> np.ndarray:
-    """By how much (P, D) observations missed their forecasts; NaN in first rows."""
+    """By how much (P, D) observations missed their forecasts; NaN in first rows, 1 without any."""
+    if not model.forecasts:
+        return np.ones(panel.values.shape)
     return np.abs(model.residuals(panel)[0]) / model.units.scaler.scale
 
 
 def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     """Predictors (n_series, D, S) of the error size of series, from all their rows."""
-    rows, last = model.standardised(panel).values, panel.offsets[1:] - 1
+    rows, last = model.units.scaler.read(panel.values), panel.offsets[1:] - 1
+    if model.forecasts:
+        rows = model.standardised(panel).values
     expected = np.ones((panel.n_series, panel.n_channels))
     return signs_of_errors(rows, panel.offsets, last, expected)
 
@@ -444,99 +420,68 @@ def answers_at(
         Where the times lie, at least `SETTINGS.nearest` of a gap away from its ends, as leads then
         are; None: where they lie exactly.
     """
-    panel, series, scaler = observed_part(panel), series_index(offsets), model.units.scaler
+    asked, scaler = PathQuery.of(observed_part(panel), times, offsets), model.units.scaler
+    panel, series = asked.seen, asked.series
     answers = Answers.blank(len(times), panel.n_channels)
     ends = (limit[series] for limit in scaler.limits.kept_by(panel))
     answers.put(slice(None), **dict(zip(("floor", "ceiling"), ends, strict=True)))
-    before, is_between = places(panel, times, offsets, path_at_rows)
+    before, is_between = places(asked, times, path_at_rows)
+    is_between |= not model.forecasts
     answers.put(~is_between & (before < 0), values=0.0)
     early = is_between & (before < 0)
-    leads = _leads(panel, times, series, before, early)
+    leads = time_since_seen(panel, before, times)
+    if early.any():  # then to the first observation of the channel
+        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
+        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
+        leads[early] = first[series[early]] - times[early, None]
+    leads = scaler.known(leads, np.inf)
     if gaps is not None:
         leads = np.maximum(leads, SETTINGS.nearest * model.units.time_scale)
-    at_rows = errors.at_rows(model, panel, times, offsets)
-    answers.put(slice(None), leads=leads, least=errors.floor * np.sqrt(at_rows))
+    least = errors.floor * np.sqrt(errors.at_rows(model, asked))
+    answers.put(slice(None), leads=leads, least=least)
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        query = model, panel, times[ahead], before[ahead]
-        answers.put(ahead, **_forecasts(*query, structural, with_values))
-    if is_between.any():
-        query = panel, times[is_between], offsets_from(is_between)[offsets]
-        inside = None if gaps is None else Gaps(*(column[is_between] for column in gaps))
-        columns = errors.on_path(model, *query, at_rows[is_between], inside)
-        answers.put(is_between, **columns)
+        at, rows, others, expected = times[ahead], before[ahead], {}, 1.0
+        origins, counts = np.unique(rows, return_counts=True)
+        query = panel, origins, at, counts
+        if structural is not None:
+            others["structural"], expected = structural(*query)
         if with_values:
+            values, sizes = model.forecast_from(*query, **others)
+            answers.put(ahead, values=values)
+        else:
+            sizes = model.stacking.expected_errors(*model.known_from(panel, rows, at))
+        signs = signs_of_errors(model.standardised(panel).values, panel.offsets, rows, sizes)
+        answers.put(ahead, signs=signs, expected=expected)
+    if is_between.any():
+        columns = errors.on_path(model, asked, times < asked.times, gaps)
+        answers.put(is_between, **{name: own[is_between] for name, own in columns.items()})
+        if with_values:
+            query = panel, times[is_between], offsets_from(is_between)[offsets]
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
     is_beside = np.isnan(answers.distance)
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
-    if len(beside):  # after the last observation of a channel
-        expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])
+    if len(beside) and model.forecasts:  # after the last observation of a channel
+        # A time before the first row of a series counts as equally long after its last row.
+        rows, at, ends = before[beside], times[beside], (panel.offsets[1:] - 1)[series[beside]]
+        at = np.where(rows < 0, panel.times[ends] + panel.start[series[beside]] - at, at)
+        known = model.known_from(panel, np.where(rows < 0, ends, rows), at)
+        expected = model.stacking.expected_errors(*known)
         answers.signs[beside, :, EXPECTED] = np.log(expected)
         unit = 1.0 if structural is None else expected
         answers.put(beside, expected=np.where(is_beside[beside], unit, answers.expected[beside]))
     return answers
 
 
-def _forecasts(
-    model: ModelEmbedder,
-    panel: Panel,
-    times: np.ndarray,
-    before: np.ndarray,
-    structural: Structural | None,
-    with_values: bool,
-) -> dict[str, Any]:
-    """Columns of `Answers` at times (Q,), forecast from the rows `before` (Q,), in rising order."""
-    origins, counts = np.unique(before, return_counts=True)
-    query, others, values, expected = (panel, origins, times, counts), {}, np.nan, 1.0
-    if structural is not None:
-        others["structural"], expected = structural(*query)
-    if with_values:
-        values, sizes = model.forecast_from(*query, **others)
-    else:
-        sizes = model.stacking.expected_errors(*model.known_from(panel, before, times))
-    signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
-    return {"values": values, "signs": signs, "expected": expected}
-
-
-def _expected_beside(
-    model: ModelEmbedder, panel: Panel, series: np.ndarray, times: np.ndarray, before: np.ndarray
-) -> np.ndarray:
-    """Expected size (m, D) of errors at `times` (m,) of `series`, forecast from rows `before` (m,).
-
-    A time before the first row of a series counts as equally long after its last row.
-    """
-    ends, first = (panel.offsets[1:] - 1)[series], panel.offsets[:-1][series]
-    origin = np.where(before < 0, ends, before)
-    times = np.where(before < 0, panel.times[ends] + panel.times[first] - times, times)
-    return model.stacking.expected_errors(*model.known_from(panel, origin, times))
-
-
-def _leads(
-    panel: Panel, times: np.ndarray, series: np.ndarray, before: np.ndarray, early: np.ndarray
-) -> np.ndarray:
-    """Leads (Q, D): times since each channel was last observed, up to the rows `before` (Q,).
-
-    At times before the first row, by the mask `early` (Q,), it is the time to its first
-    observation.
-    """
-    leads = time_since_seen(panel, before, times)
-    if early.any():
-        seen_at = np.where(np.isnan(panel.values), np.inf, panel.times[:, None])
-        first = np.minimum.reduceat(seen_at, panel.offsets[:-1])
-        leads[early] = first[series[early]] - times[early, None]
-    return leads
-
-
 def places(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, path_at_rows: bool = False
+    asked: PathQuery, times: np.ndarray, path_at_rows: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Last row (Q,) before each time (-1 if none), and a mask (Q,) of times answered by the path.
 
     The path answers before the last row of a series, at rows only if `path_at_rows`.
     """
-    series, row = series_index(offsets), rows_until(panel.times, panel.offsets, times, offsets)
-    first = panel.offsets[series]
-    is_row = (row >= first) & (panel.times[row] == times)
-    before = np.where(row - is_row >= first, row - is_row, -1)
-    return before, (times <= panel.end[series]) & (path_at_rows | ~is_row)
+    is_row = asked.seen.times[asked.row] == times
+    before = asked.row - is_row
+    before[(times < asked.times) | (before < asked.seen.offsets[asked.series])] = -1
+    return before, (times <= asked.seen.end[asked.series]) & (path_at_rows | ~is_row)

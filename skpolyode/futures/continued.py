@@ -20,7 +20,7 @@ from skpolyode.errors import check_share, check_shares, plain_repr
 from skpolyode.futures.samples import SamplePaths, channel_at, check_line, sign_of
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import edge, name_query, one_time_each, refuse_early, refuse_first
-from skpolyode.panel.select import observed_part, observed_series, series_chunks
+from skpolyode.panel.select import Query, observed_part, observed_series, series_chunks
 from skpolyode.panel.units import Units, clipped
 
 _MOST_TIMES = 50_000  # per call of the forecast, to bound memory
@@ -570,15 +570,13 @@ class SamplesFutures:
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> list[np.ndarray]:
         """Quantiles (Q, D) for each probability; NaN for series without any observation."""
-        known, counts = observed_series(panel), np.diff(offsets)
+        has_answer, (known, *asked) = Query(panel, times, offsets).answered()
         found = np.full((len(alpha), len(times), panel.n_channels), np.nan)
-        if known.any():
+        if len(known):
             if (errors := self._forecasting().calibration) is None:
                 raise ValueError(_UNKNOWN)
-            nothing = np.empty(0, np.int64)
-            series = self._continuing(observed_part(panel[known]), errors, nothing)
-            asked = np.repeat(known, counts)
-            found[:, asked] = series.quantiles(times[asked], offsets_from(counts[known]), alpha)
+            series = self._continuing(known, errors, np.empty(0, np.int64))
+            found[:, has_answer] = series.quantiles(*asked, alpha)
         return list(found)
 
     def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise, starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,16 +72,33 @@ def fill_values(
     The times of each series start at `offsets` (n_series + 1,). `compute` gets a panel without
     empty rows and series, and the times and offsets of its series.
     """
-    observed = observed_series(panel)
-    if observed.all():
-        return compute(observed_part(panel), times, offsets)
-    counts = np.diff(offsets)
-    known = np.repeat(observed, counts)
+    has_answer, query = Query(panel, times, offsets).answered()
+    if len(query.panel) == len(panel):
+        return compute(*query)
     values = np.full((len(times), panel.n_channels), np.nan)
-    if observed.any():
-        part = observed_part(panel[observed])
-        values[known] = compute(part, times[known], offsets_from(counts[observed]))
+    if len(query.panel):
+        values[has_answer] = compute(*query)
     return values
+
+
+class Query(NamedTuple):
+    """Q times at which something is asked of the series of a panel."""
+
+    panel: Panel
+    times: np.ndarray  # float64 (Q,), of all series one after the other
+    offsets: np.ndarray  # int64 (n_series + 1,): where the times of each series start
+
+    def answered(self) -> tuple[np.ndarray, Query]:
+        """Mask (Q,) of times of series with an observation, and the query of these alone.
+
+        Its panel has no empty rows.
+        """
+        counts, observed = np.diff(self.offsets), observed_series(self.panel)
+        asked = np.repeat(observed, counts)
+        if observed.all():
+            return asked, self._replace(panel=observed_part(self.panel))
+        panel = observed_part(self.panel[observed])
+        return asked, Query(panel, self.times[asked], offsets_from(counts[observed]))
 
 
 def blank_panel(n_series: int, fitted: Any, static: Any) -> Panel:
@@ -137,21 +154,6 @@ def keep_rows(panel: Panel, kept: np.ndarray, **others: Any) -> Panel:
     `others` are fields of `Rows`.
     """
     return panel.from_rows(replace(panel.rows.keep(kept), **others), checked=False)
-
-
-def at_times(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, values: Any = None, **others: Any
-) -> Panel:
-    """Panel of the same series with other rows, on the same clock; by default all values are 0.
-
-    `others` are fields of `Rows`.
-    """
-    if values is None:
-        values = np.zeros((len(times), panel.n_channels))
-    clock = panel.rows.times._replace(counts=times, ticks=None)
-    others = {"beside": {}} | others
-    rows = replace(panel.rows, times=clock, values=values, offsets=offsets, **others)
-    return panel.from_rows(rows, checked=False)
 
 
 def split_rows(panel: Panel, last: np.ndarray) -> tuple[Panel, Panel]:

@@ -349,9 +349,9 @@ class ChannelScaler(NamedTuple):
         lowest = np.maximum(self.mean - reach, -LARGEST)
         return (values < lowest) | (values > np.minimum(self.mean + reach, LARGEST))
 
-    def known(self, values: np.ndarray) -> np.ndarray:
-        """Values (P, D), NaN in channels never observed in training."""
-        return values if self.observed is None else np.where(self.observed, values, np.nan)
+    def known(self, values: np.ndarray, other: float = np.nan) -> np.ndarray:
+        """Values (P, D), `other` ones in channels never observed in training."""
+        return values if self.observed is None else np.where(self.observed, values, other)
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Values in standard deviations from the mean."""
@@ -378,11 +378,6 @@ class ChannelScaler(NamedTuple):
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Values in the user's units."""
         return values * self.scale + self.mean
-
-    def inverse_std(self, std: np.ndarray) -> np.ndarray:
-        """Standard deviations (..., D) in the user's units; 1 in channels never observed."""
-        std = std * self.scale
-        return std if self.observed is None else np.where(self.observed, std, self.scale)
 
 
 def _moments(x: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

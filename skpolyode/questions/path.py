@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.polynomial import legendre
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skpolyode.dynamics.integrate import count_steps
@@ -27,7 +27,7 @@ from skpolyode.futures.continued import grid_leads
 from skpolyode.panel import Panel, offsets_from, query_times, series_index
 from skpolyode.panel.query import edge, name_query, one_time_each, refuse_early, refuse_first
 from skpolyode.panel.select import (
-    fill_rows,
+    Query,
     fill_values,
     observed_part,
     observed_series,
@@ -38,8 +38,9 @@ from skpolyode.panel.units import clipped
 from skpolyode.transformers.input import read_panel
 
 _MOST_VALUES = 2_000_000  # of paths sampled per call, to bound memory
-_N_SAMPLES, _N_SCORES = 500, 41
+_N_SAMPLES = 500
 N_NODES = 10
+_N_HALVINGS = 40  # of the spread of samples
 _DEGREE, _PIECE = 5, 1 / 64  # of polynomials for slopes, and their length in typical gaps
 NODES, WEIGHTS = legendre.leggauss(N_NODES)
 _EARLY = "its first observation ({} such times), where no path is known: ask for later ones."
@@ -52,8 +53,9 @@ _BEFORE = (
     'relative_to="start" counts from there.'
 )
 _UNKNOWN = (
-    "the errors of paths are not known: fit a transformer that forecasts, with this version, on at "
-    "least 60 rows in series of five rows or more. Values and slopes need no errors."
+    "the errors of paths are not known: fit with this version, on at least 60 rows in series of "
+    "five rows or more; for errors of slopes and windows, a transformer that forecasts. Values and "
+    "slopes need no errors."
 )
 _OF_FORECASTER = (
     "the transformer of a PolyODEForecaster has no intervals: ask the forecaster itself."
@@ -63,8 +65,9 @@ _OF_FORECASTER = (
 class Path:
     """Series conditioned on their observations: their values, slopes and integrals at any times.
 
-    The `path` of a fitted transformer makes one. It reads the series once, and keeps what the
-    transformer has learned, also if that is fitted again. Times are read, and answers returned, as
+    The `path` of a fitted transformer makes one. It reads the series once, runs the model through
+    them once (for up to 32 000 rows), and keeps what the transformer has learned, also if that is
+    fitted again. Times are read, and answers returned, as
     by the methods of the transformer that are named below.
 
     Parameters
@@ -105,7 +108,9 @@ observed, times 0 to 3))
         seen = observed_part(self.panel)
         self.start, self.end = seen.start, seen.end
         self.start.flags.writeable = self.end.flags.writeable = False
-        self._transformer, self._embedder = copy(transformer), transformer.embedder_
+        self._part = seen if seen.is_observed else seen[observed_series(seen)]
+        self._transformer = copy(transformer)
+        self._embedder = transformer.embedder_.conditioned(self._part)
         self._forecasts = hasattr(transformer, "sample_paths")
 
     def __repr__(self) -> str:
@@ -131,8 +136,7 @@ observed, times 0 to 3))
         -------
         Panel
         """
-        find = self._embedder.limited_path if limited else self._embedder.path_values
-        return self._answer(find, times, relative_to)
+        return self._answer(partial(self._values, limited=limited), times, relative_to)
 
     def interval(
         self,
@@ -142,7 +146,11 @@ observed, times 0 to 3))
         *,
         around: Panel | None = None,
     ) -> tuple[Panel, Panel]:
-        """Calibrated intervals, as of `interpolate_interval`; for transformers that forecast.
+        """Calibrated intervals, as of `interpolate_interval`.
+
+        A transformer that does not forecast has none before the first row, and after the last
+        observation of a channel: NaN. It takes observations as exact: errors beside them include
+        noise.
 
         Parameters
         ----------
@@ -180,7 +188,7 @@ observed, times 0 to 3))
         return lower, upper
 
     def std(self, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviations of values, as of `interpolate_std`; for transformers that forecast.
+        """Standard deviations of values, as of `interpolate_std`; NaN where `interval` is.
 
         Parameters
         ----------
@@ -234,12 +242,12 @@ observed, times 0 to 3))
             )
         ask = embedder.path_values
 
-        def find(panel: Panel, *at: np.ndarray) -> np.ndarray:
+        def find(query: Query) -> np.ndarray:
             if closed:
-                values, slopes = ask(panel, *at), ask(panel, *at, int(order))
+                values, slopes = ask(*query), ask(*query, int(order))
             else:
-                values, slopes = slopes_at(embedder, panel, *at, int(order))
-            kept = embedder.units.scaler.within_limits(values, panel, at[1])
+                values, slopes = slopes_at(embedder, *query, int(order))
+            kept = embedder.units.scaler.within_limits(values, query.panel, query.offsets)
             return np.where((values < kept) | (values > kept), 0.0, slopes)
 
         return self._answer(find, times, relative_to, begun=True)
@@ -265,11 +273,12 @@ observed, times 0 to 3))
         """
         embedder, errors = self._embedder, self._errors(along_time=True)
 
-        def find(panel: Panel, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        def find(query: Query) -> np.ndarray:
+            panel, times, offsets = query
             (scaler, gap), end = embedder.units, np.repeat(panel.end, np.diff(offsets))
             leads, inside = times - end, np.minimum(times, end - 1e-6 * gap)
-            course = errors.course(embedder, panel, inside, offsets)
-            found = errors.of_slopes(course) * scaler.scale
+            course = errors.course(embedder, query._replace(times=inside))
+            found = errors.correlation.of_slopes(course) * scaler.scale
             counts = offsets_from(leads >= 0)[offsets]
             if counts[-1]:
                 late, pairs = np.diff(counts) > 0, np.add.outer(leads[leads >= 0], [0, gap])
@@ -326,19 +335,21 @@ observed, times 0 to 3))
         refuse_first(start >= end, partial(name, off=start - end), _EMPTY)
         refuse_first(start < self.start, partial(name, off=self.start - start), _BEFORE)
         columns = ["value", "lower", "upper"][: 3 if self._forecasts else 1]
-        size = (end - start)[observed, None, None]
-
-        def find(part: Panel) -> np.ndarray:
-            found = self._integrals(part, start[observed], end[observed], coverage)
-            found, length = (found / size, 1.0) if mean else (found, size)
-            limits = self._embedder.units.scaler.limits_of(part)
-            found = clipped(found, *(length * limit[..., None] for limit in limits))
-            return found.reshape(len(part), -1)
-
-        found = fill_rows(panel, find, lambda: panel.n_channels * len(columns))
+        found = np.full((len(panel), panel.n_channels, len(columns)), np.nan)
+        if observed.any():
+            size = (end - start)[observed, None, None]
+            sums = self._integrals(self._part, start[observed], end[observed], coverage)
+            sums, length = (sums / size, 1.0) if mean else (sums, size)
+            limits = self._embedder.units.scaler.limits_of(self._part)
+            found[observed] = clipped(sums, *(length * limit[..., None] for limit in limits))
         labels = [panel.ids, list(panel.channel_names)]
         index = pd.MultiIndex.from_product(labels, names=["series", "channel"])
         return pd.DataFrame(found.reshape(-1, len(columns)), index, columns)
+
+    def _values(self, query: Query, limited: bool = True) -> np.ndarray:
+        """Values (Q, D) of the path, within the limits of channels unless not `limited`."""
+        found, scaler = self._embedder.path_values(*query), self._embedder.units.scaler
+        return scaler.within_limits(found, query.panel, query.offsets) if limited else found
 
     def _answer(
         self, find: Callable[..., np.ndarray], times: Any, relative_to: Any, *, begun: bool = False
@@ -353,7 +364,7 @@ observed, times 0 to 3))
             at = query_times(panel, times, relative_to)
             if begun:
                 refuse_early(panel, *at, self.start, _EARLY)
-        found = fill_values(panel, *at, find)
+        found = fill_values(panel, *at, lambda _, *asked: find(Query(self._part, *asked)))
         if begun:
             found[at[0] < np.repeat(self.start, np.diff(at[1]))] = np.nan
         return panel.like(at[0], found, at[1])
@@ -368,20 +379,19 @@ observed, times 0 to 3))
         embedder = self._embedder
         until = np.minimum(end, panel.end) if self._forecasts else end
         weights, *at = nodes_between(embedder, panel, start, until)
-        values = embedder.limited_path(panel, *at)
+        values = self._values(Query(panel, *at))
         past = np.zeros((panel.n_series, panel.n_channels, 1))
         np.add.at(past[..., 0], series_index(at[1]), weights[:, None] * values)
         if not self._forecasts:
             return past
         errors = self._errors(along_time=True)
-        course = errors.course(embedder, panel, *at)
-        std = errors.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
-        scores, levels = ndtri((np.arange(_N_SCORES) + 0.5) / _N_SCORES), np.array([-1, 1]) * level
-        found = past + std[..., None] * ndtri((1 + np.array([0, -level, level])) / 2)
+        course = errors.course(embedder, Query(panel, *at))
+        std = errors.correlation.of_integrals(course, weights, at[1]) * embedder.units.scaler.scale
+        shares = (1 + np.array([-level, level])) / 2
+        found = past + std[..., None] * np.append(0.0, ndtri(shares))
         for k, sums in self._sums_ahead(panel, np.maximum(start, panel.end), end):
-            both = past[k][..., None] + sums.T[..., None] + std[k][:, None, None] * scores
-            quantiles = np.quantile(both, (1 + levels) / 2, axis=(1, 2))  # over (D, S, scores)
-            found[k] = np.column_stack([both.mean(axis=(1, 2)), *quantiles])
+            both = past[k] + sums.T
+            found[k] = np.column_stack([both.mean(axis=1), mixed_quantiles(both, std[k], shares)])
         return found
 
     def _sums_ahead(
@@ -406,11 +416,24 @@ observed, times 0 to 3))
     def _errors(self, *, along_time: bool = False) -> Any:
         """Error model of the path; a ValueError without it, or without what it knows of gaps."""
         errors = getattr(self._embedder, "path_errors", None)
-        if errors is not None and self._embedder.calibration is None:
+        if errors is not None and self._forecasts and self._embedder.calibration is None:
             raise ValueError(_OF_FORECASTER)
-        if errors is None or (along_time and errors.law is None):
+        is_known = errors is not None and (self._forecasts or not along_time)
+        if not is_known or ((along_time or not self._forecasts) and errors.law is None):
             raise ValueError(_UNKNOWN)
         return errors
+
+
+def mixed_quantiles(samples: np.ndarray, std: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Quantiles (D, L) of samples (D, S) plus normal errors (D,) independent of them."""
+    sure = np.quantile(samples, shares, axis=1).T
+    ends = (f(axis=1)[:, None] + std[:, None] * ndtri(shares) for f in (samples.min, samples.max))
+    (low, high), size = ends, np.where(std > 0, std, 1.0)[:, None, None]
+    for _ in range(_N_HALVINGS):
+        middle = (low + high) / 2
+        below = ndtr((middle[..., None] - samples[:, None]) / size).mean(axis=2) < shares
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(std[:, None] > 0, high, sure)
 
 
 def edges(embedder: Embedder, panel: Panel, until: np.ndarray | None = None) -> list[np.ndarray]:

@@ -25,8 +25,9 @@ from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SingleMemory, SinglePolyODE
 from skpolyode.panel import Panel, series_index
 from skpolyode.panel.query import edge
-from skpolyode.panel.select import at_times, series_of_rows
+from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import Standardised, clipped
+from skpolyode.streams.panels import at_times
 from skpolyode.streams.stream import SeriesStream, Update
 
 # Parts that a stream keeps in addition to the model's state, one row per series:
@@ -262,7 +263,7 @@ class ModelStream(SeriesStream):
         if self._has_posterior:
             after = self._parts[_POSTERIOR] * self._model.gain.noise.square()
             least = np.repeat(after.sqrt().double().cpu().numpy()[chosen], np.diff(offsets), axis=0)
-        std = futures.units.scaler.inverse_std(errors.of_signal(half, least))
+        std = futures.units.scaler.scale * errors.of_signal(half, least)
         return panel.like(flat, std, offsets)
 
     def _bind(self) -> None:

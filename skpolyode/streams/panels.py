@@ -38,7 +38,7 @@ from skpolyode.panel.query import check_kind, read_instants
 from skpolyode.panel.readers.lists import names_in
 from skpolyode.panel.readers.long import Table, group_rows
 from skpolyode.panel.rows import Rows, are_offsets, default_channel_names
-from skpolyode.panel.select import at_times, keep_rows, series_of_rows
+from skpolyode.panel.select import keep_rows, series_of_rows
 from skpolyode.panel.selection import channel_order, refuse_reordered, warn_of_zone
 from skpolyode.panel.units import note_judged
 from skpolyode.saving.codec import checked_zone, register, register_attributes
@@ -52,6 +52,21 @@ _REMEDIES |= dict.fromkeys(
     "if a clock started again there (midnight, a counter at its limit, a logger), add what it had "
     "counted; if not, give each series its observations in the order of time",
 )
+
+
+def at_times(
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, values: Any = None, **others: Any
+) -> Panel:
+    """Panel of the same series with other rows, on the same clock; by default all values are 0.
+
+    `others` are fields of `Rows`.
+    """
+    if values is None:
+        values = np.zeros((len(times), panel.n_channels))
+    clock = panel.rows.times._replace(counts=times, ticks=None)
+    others = {"beside": {}} | others
+    rows = replace(panel.rows, times=clock, values=values, offsets=offsets, **others)
+    return panel.from_rows(rows, checked=False)
 
 
 def new_rows(

@@ -28,7 +28,6 @@ from skpolyode.panel import Panel
 from skpolyode.panel.query import edge, times_since
 from skpolyode.panel.rows import offsets_from
 from skpolyode.panel.select import (
-    at_times,
     hide_cells,
     keep_rows,
     last_seen_rows,
@@ -40,6 +39,7 @@ from skpolyode.saving.objects import save
 from skpolyode.streams.panels import (
     DrivenGap,
     add_inputs,
+    at_times,
     begun_at,
     check_new,
     hidden_cells,

@@ -46,12 +46,7 @@ from skpolyode.transformers.base import (
     SeriesEstimator,
     SeriesTransformer,
 )
-from skpolyode.transformers.input import (
-    align_to_frozen,
-    one_each,
-    read_panel,
-    unchanged_by_errors,
-)
+from skpolyode.transformers.input import align_to_frozen, one_each, read_panel, unchanged_by_errors
 from skpolyode.transformers.neural import NeuralTransformer
 from skpolyode.transformers.polyode import PolyODETransformer
 
@@ -135,16 +130,6 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
 def _returns_tables(imputer: PanelImputer) -> bool:
     shape = getattr(imputer, "array_shape_", ())
     return shape is not None and len(shape) < 2
-
-
-def _is_trained(imputer: PanelImputer) -> bool:
-    model = getattr(imputer, "transformer_", imputer.transformer or PolyODETransformer())
-    if not hasattr(model, "interpolate_interval"):
-        raise AttributeError(
-            f"{type(model).__name__} trains no model whose errors could be known: for intervals, "
-            "impute with a PolyODETransformer."
-        )
-    return True
 
 
 @register_estimator
@@ -276,14 +261,13 @@ class PanelImputer(PathTransformer):
         (filled,) = self._filled(X)
         return filled
 
-    @available_if(_is_trained)
     def interval(
         self, X: Any, coverage: float = 0.9
     ) -> tuple[Panel, Panel] | tuple[np.ndarray, np.ndarray]:
         """Calibrated intervals around the values that `transform` fills in.
 
-        They are as wide as those of `PolyODETransformer.interpolate_interval`. Only a trained
-        transformer has them.
+        They are as wide as those of the path of the transformer. A transformer that does not
+        forecast has none before the first row, and after the last observation of a channel: NaN.
 
         Parameters
         ----------

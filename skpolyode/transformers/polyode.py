@@ -24,11 +24,7 @@ from skpolyode.panel.query import choose_window, read_duration, read_memory
 from skpolyode.panel.select import typical_gap
 from skpolyode.training.tasks import PolyODETask
 from skpolyode.transformers.base import COUNT, DURATION, Duration
-from skpolyode.transformers.neural import (
-    LONG_SERIES,
-    NeuralTransformer,
-    layer_sizes,
-)
+from skpolyode.transformers.neural import LONG_SERIES, NeuralTransformer, layer_sizes
 from skpolyode.transformers.stages import (
     CheckStepSize,
     EstimateError,

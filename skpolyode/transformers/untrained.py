@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import ClassVar, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpolyode.embedders import LeastSquaresEmbedder, PathEmbedder
+from skpolyode.embedders import LeastSquaresEmbedder, MemoryReadout, PathEmbedder
+from skpolyode.embedders.base import Late
 from skpolyode.embedders.direct import StaticEmbedder, SummaryEmbedder
 from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import KINDS
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel
+from skpolyode.panel.select import first_series
 from skpolyode.panel.units import ChannelScaler, Units
+from skpolyode.seams import wing
 from skpolyode.transformers.base import COUNT, DURATION, Duration, SeriesTransformer
 from skpolyode.transformers.input import static_readers
 
 _PATHS = {"linear": "linear", "previous": "constant"}
+
+
+def _path_embedder(past: MemoryReadout, path: str, panel: Panel) -> PathEmbedder:
+    """Embedder of a path, with its errors: they are learned when they are asked for, or saved."""
+    embedder, few = PathEmbedder(past.units, past, path), first_series(panel)
+    errors = Late(lambda: wing("ensemble.paths").late_path_errors(embedder, few, None).learned)
+    return replace(embedder, path_errors=errors)
 
 
 class HiPPOTransformer(SeriesTransformer):
@@ -126,7 +137,7 @@ class HiPPOTransformer(SeriesTransformer):
 
     def _fit(self, panel: Panel) -> None:
         past = self._new_readout(panel, self.measure)
-        self.embedder_ = PathEmbedder(past.units, past, _PATHS[self.hold])
+        self.embedder_ = _path_embedder(past, _PATHS[self.hold], panel)
 
 
 class InterpolationTransformer(SeriesTransformer):
@@ -233,7 +244,7 @@ class InterpolationTransformer(SeriesTransformer):
     def _fit(self, panel: Panel) -> None:
         past = self._new_readout(panel)
         path = "centred" if self.kind == "hermite" and not self.causal else self.kind
-        self.embedder_ = PathEmbedder(past.units, past, path)
+        self.embedder_ = _path_embedder(past, path, panel)
 
 
 class LegendreFitTransformer(SeriesTransformer):
@@ -317,11 +328,7 @@ class LegendreFitTransformer(SeriesTransformer):
     }
 
     def __init__(
-        self,
-        *,
-        n_coefficients: int = 32,
-        alpha: float = 1e-5,
-        window: Duration = "auto",
+        self, *, n_coefficients: int = 32, alpha: float = 1e-5, window: Duration = "auto"
     ) -> None:
         self.n_coefficients = n_coefficients
         self.alpha = alpha

@@ -7,11 +7,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 import skpolyode
-from skpolyode import Panel, PolyODEForecaster, PolyODETransformer
+from skpolyode import (
+    HiPPOTransformer,
+    InterpolationTransformer,
+    Panel,
+    PolyODEForecaster,
+    PolyODETransformer,
+)
 from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.ensemble import path_errors, paths
@@ -26,6 +34,10 @@ class Lines:
 
     units: Units
     filters: bool = False
+    forecasts: bool = True
+
+    def conditioned(self, panel: Panel) -> Lines:
+        return self
 
     def residuals(self, panel: Panel) -> list[np.ndarray]:
         return [np.ones(panel.values.shape)]
@@ -64,8 +76,8 @@ def learned(model: Lines, panel: Panel, is_new: Any = True) -> PathErrors:
 
 def stds(errors: PathErrors, model: Lines, panel: Panel, times: list[float]) -> np.ndarray:
     """Standard deviations (Q, D) of a panel of one series, in the user's units."""
-    query = model, panel, np.array(times), np.array([0, len(times)])
-    found = errors.on_path(*query, errors.at_rows(*query))
+    asked = PathQuery.of(panel, np.array(times), np.array([0, len(times)]))
+    found = errors.on_path(model, asked, asked.times < 0)
     widths = errors.calibration.half_widths(found["distance"], 0.9, found["signs"])
     return model.units.scaler.scale * found["expected"] * widths / 1.645
 
@@ -384,3 +396,80 @@ def test_corrected_values_have_a_row_for_each_time(of_sines):
     around = of_sines.path(panel).value([2.0, 3.0])
     with pytest.raises(ValueError, match="a row for each of the times"):
         of_sines.path(panel).interval([2.0], around=around)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("observations", ["exact", "noisy"])
+def test_of_a_channel_that_fit_never_observed_only_exact_observations_are_sure(observations):
+    """Elsewhere its path ignores them, so that they make nothing surer, near or far."""
+    series = ended(12, seed=0)
+    unseen = [(t, np.where([True, False], x, np.nan)) for t, x in series]
+    options = {"max_epochs": 1, "n_coefficients": 3, "random_state": 0}
+    model = PolyODETransformer(**options, observations=observations).fit(unseen)
+    panel = Panel.from_series([(t, 100 * x) for t, x in series[:3]])
+    path, asked = model.path(panel), [0.5 * (t[1:] + t[:-1]) for t, _ in panel]
+    for own, times in ((path, None), (path, asked), (path, [t[-1:] + 0.5 for t, _ in panel])):
+        std = own.std(times).values[:, 1]
+        lower, upper = own.interval(times, 0.9)
+        half = (upper.values - lower.values)[:, 1] / 2
+        if observations == "exact":
+            assert_allclose(std, half / 1.6449, rtol=1e-3)
+        seen = ~np.isnan(panel.values[:, 1]) if times is None else np.zeros(len(std), dtype=bool)
+        assert ((std == 0) == (seen & (observations == "exact"))).all()
+        assert (half[std > 0] > 0.9).all()
+    ahead = model.stream(panel).forecast_std([0.0, 0.5], relative_to="end").values[:, 1]
+    assert (ahead > 0.5).all()
+    lower, upper = model.forecast_interval(panel, [0.0, 0.5], relative_to="end")
+    assert (upper.values - lower.values)[:, 1].min() > 1.8
+    assert (path.slope_std(asked).values[:, 1] > 0.05).all()
+    past = path.integral(-1.0, 0.0, "end").xs("x1", level="channel")
+    assert (past["upper"] - past["lower"] > 0.5).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize(
+    "model", [HiPPOTransformer(), InterpolationTransformer(kind="cubic")], ids=["lines", "cubic"]
+)
+def test_paths_that_nothing_trained_have_errors_too(model, noise, tmp_path):
+    """In a batch and alone, in numbers and datetimes, in memory and in a file."""
+    train, (panel, asked, truth) = sines(30, 0, noise)[0], sines(40, 1, noise)
+    path = model.fit(train).path(panel)
+    std = path.std(asked).values
+    for coverage, most in ((0.5, 0.8), (0.9, 0.99)):  # cubics gain much by the hidden rows
+        lower, upper = path.interval(asked, coverage)
+        inside = (lower.values <= truth) & (truth <= upper.values)
+        assert coverage - 0.05 < inside.mean() < most
+    wrong = np.abs(path.value(asked).values - truth)
+    kept = (wrong > 1e-9) & (std > 0)
+    assert np.corrcoef(np.log(std[kept]), np.log(wrong[kept]))[0, 1] > (0.3 if noise else 0.7)
+    assert (path.std().values[~np.isnan(panel.values)] == 0).all()
+    model.save(tmp_path / "model.safetensors")
+    again = skpolyode.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.path(panel).std(asked).values, std)
+    alone = model.path(panel[[3]]).std([asked[3]]).values
+    start = sum(len(own) for own in asked[:3])
+    assert_allclose(alone, std[start : start + len(asked[3])], rtol=1e-9)
+    first = pd.Timestamp("2024-03-01")
+    series = [[(first + pd.to_timedelta(t, "D"), x) for t, x in own] for own in (train, panel)]
+    days = [Panel.from_series(own) for own in series]
+    dated = clone(model).fit(days[0]).path(days[1])
+    leads = [pd.to_timedelta(t - own[0], "D") for t, (own, _) in zip(asked, panel, strict=True)]
+    # Bins of equal distances differ by rounding.
+    assert_allclose(dated.std(leads, "start").values, std, rtol=0.02)
+
+
+def test_paths_that_are_not_continued_have_no_errors_outside_of_their_observations():
+    model = InterpolationTransformer().fit(sines(30, 0)[0])
+    series = [(np.arange(4.0), [[0.0, 1.0], [0.5, np.nan], [np.nan, 0.0], [1.0, np.nan]])]
+    path = model.path(series)
+    std = path.std([-1.0, 0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 4.0]).values
+    assert np.isnan(std[:, 0]).tolist() == [True] + [False] * 6 + [True]
+    assert np.isnan(std[:, 1]).tolist() == [True] + [False] * 4 + [True] * 3
+    assert (std[[1, 3, 6], 0] == 0).all()
+    assert (std[[2, 4, 5], 0] > 0).all()
+    for ask in (path.slope_std, model.path([([0.0], [[1.0, np.nan]])]).slope_std):
+        with pytest.raises(ValueError, match="slopes and windows, a transformer that"):
+            ask()
+    few = InterpolationTransformer().fit(series).path(series)
+    with pytest.raises(ValueError, match="at least 60 rows"):
+        few.interval()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from skpolyode.embedders.paths import PathQuery
 from skpolyode.ensemble import paths
 from skpolyode.ensemble.paths import places
 from skpolyode.forecasting import PolyODEForecaster, training
@@ -138,6 +139,7 @@ def test_what_validates_is_not_trained_on_however_series_are_cut(seen, lengths):
 def test_times_are_at_between_or_after_rows():
     panel = Panel.from_series([(np.arange(10.0), np.arange(10.0)), ([0.0, 8.0], [1.0, 2.0])])
     times = np.array([0.0, 2.5, 3.0, 8.5, 9.5, 1.0, 4.5, 8.0, 9.0])
-    before, is_between = places(panel, times, np.array([0, 5, 9]))
+    asked = PathQuery.of(panel, times, np.array([0, 5, 9]))
+    before, is_between = places(asked, times)
     assert before.tolist() == [-1, 2, 2, 8, 9, 10, 10, 10, 11]
     assert np.flatnonzero(is_between).tolist() == [1, 3, 5, 6]

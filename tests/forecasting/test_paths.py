@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import skpolyode
 from skpolyode import PolyODETransformer
+from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import hide_beginnings
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
@@ -94,10 +95,10 @@ def parts(panel: Panel, kept: np.ndarray) -> list:
 def test_distances_are_those_to_the_observations_of_the_channel(fitted):
     panel = Panel.from_series([([0.0, 1.0, 3.0], [[1.0, 0.0], [2.0, np.nan], [0.0, 1.0]])])
     times = np.array([0.0, 0.5, 1.0, 2.5])
-    embedder, offsets = transformer_of(fitted).embedder_, np.array([0, 4])
+    embedder, asked = transformer_of(fitted).embedder_, PathQuery.of(panel, times, np.array([0, 4]))
     wanted = [[0, 0], [0.25, 1 / (2 + 1 / 2.5)], [0, 1 / (1 + 1 / 2)], [0.375, 1 / (2 + 1 / 2.5)]]
-    errors, query = embedder.path_errors, (embedder, panel, times, offsets)
-    found = errors.on_path(*query, errors.at_rows(*query))
+    errors = embedder.path_errors
+    found = errors.on_path(embedder, asked, times < 0)
     np.testing.assert_allclose(found["distance"], wanted)
 
 

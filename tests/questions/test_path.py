@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import pickle
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.interpolate import CubicSpline, PchipInterpolator
 
 from skpolyode import HiPPOTransformer, InterpolationTransformer, Panel, PolyODETransformer
-from skpolyode.embedders import ChannelScaler, Embedder, Units
+from skpolyode.embedders import ChannelScaler, Embedder, Units, smoother
 from skpolyode.models import SequenceModel
 from skpolyode.questions import Path
 from skpolyode.transformers.base import SeriesTransformer
@@ -71,7 +72,10 @@ def test_intervals_may_be_around_other_values():
 
 def test_what_a_path_does_not_know_is_named():
     path = HiPPOTransformer().fit(SERIES).path(SERIES)
-    for ask in (path.interval, path.slope_std, path.std):
+    with pytest.raises(ValueError, match="errors of paths are not known"):
+        path.slope_std()
+    other = SineTransformer().fit(SERIES).path(SERIES)
+    for ask in (other.interval, other.slope_std, other.std):
         with pytest.raises(ValueError, match="errors of paths are not known"):
             ask()
     with pytest.raises(ValueError, match="order must be an int"):
@@ -145,3 +149,33 @@ def test_a_path_of_another_package_has_slopes_and_integrals():
     assert_allclose(slopes[3:5], np.cos(6.0), atol=0.01)  # of the cubic over the next half
     value = path.integral(0.5, 2.5)["value"].iloc[0]
     assert_allclose(value, np.cos(0.5) - np.cos(2.5), atol=1e-12)
+
+
+def values(answer: Panel | tuple[Panel, Panel]) -> np.ndarray:
+    return np.array([own.values for own in (answer if isinstance(answer, tuple) else [answer])])
+
+
+@pytest.mark.parametrize("observations", ["exact", "noisy"])
+def test_a_path_runs_its_model_once_and_fits_its_waves_once(observations, monkeypatch):
+    """Whatever is asked first, answers are those of a new path."""
+    options = {"n_coefficients": 3, "max_epochs": 1, "random_state": 0}
+    model, counts = PolyODETransformer(**options, observations=observations).fit(SERIES), []
+    model.embedder_ = replace(model.embedder_, waves=np.full(2, 0.3))
+    model.path(SERIES).std()  # learns errors
+    for name in ("_run_through", "_wave"):
+        work = getattr(smoother, name)
+        monkeypatch.setattr(
+            smoother, name, lambda *x, name=name, work=work: counts.append(name) or work(*x)
+        )
+    series = [*SERIES[:3], ([0.0, 1.0], np.full((2, 2), np.nan))]
+    path = model.path(Panel.from_series(series, empty="keep"))
+    names = ["slope_std", "std", "value", "interval", "slope"]
+    found = [values(getattr(path, name)([3.0, 3.1])) for name in names]
+    assert sorted(counts) == ["_run_through"] + ["_wave"] * 3
+    for name, own in zip(names, found, strict=True):
+        assert_array_equal(values(getattr(model.path(path.panel), name)([3.0, 3.1])), own)
+    path = pickle.loads(pickle.dumps(path))
+    assert_array_equal(path.value([3.0, 3.1]).values, found[2][0])
+    nothing = model.path(Panel.from_series(series[3:], empty="keep"))
+    assert np.isnan(nothing.value([3.0]).values).all()
+    assert nothing.integral().isna().all(axis=None)

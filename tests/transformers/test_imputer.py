@@ -195,11 +195,16 @@ def test_intervals_are_those_of_the_path_around_what_is_filled_in(observations):
         imputer.interval(X, coverage=90)
 
 
-def test_what_trains_nothing_has_no_intervals():
-    imputer = clone(LINEAR).fit(holes((6, 9, 2)))
-    with pytest.raises(AttributeError, match="has no attribute 'interval'") as caught:
-        imputer.interval(holes((6, 9, 2)))
-    assert "InterpolationTransformer trains no model" in str(caught.value.__cause__)
+def test_what_trains_nothing_has_intervals_between_observations():
+    X = holes((20, 9, 2))
+    imputer = clone(LINEAR).fit(X)
+    filled, (lower, upper) = imputer.transform(X), imputer.interval(X)
+    inner = ~np.isnan(lower)
+    assert (lower <= filled)[inner].all()
+    assert (filled <= upper)[inner].all()
+    assert (inner == ~np.isnan(upper)).all()
+    assert inner[:, 1:-1].mean() > 0.9
+    assert ((lower < upper) == np.isnan(X))[inner].all()
 
 
 def test_in_a_pipeline_and_a_search():
