@@ -58,6 +58,7 @@ class BacktestSettings:
     max_windows: int = 1  # windows of one series
     rows_a_window: int = 40  # longer series have more windows, up to that number
     window_share: float = 0.0  # of a series' rows: fewest in a window, most before its origins
+    jump: float = 2.0  # typical errors of training; the excess is not enlarged
 
 
 _SETTINGS = BacktestSettings()
@@ -274,6 +275,34 @@ def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) 
     order, rank = np.lexsort((times, which)), np.empty(len(which), dtype=np.int64)
     rank[order] = np.arange(len(which)) - offsets_from(counts)[which[order]]
     return rank * n_folds // counts[which]
+
+
+def enlarged(
+    errors: np.ndarray, is_new: np.ndarray, series: np.ndarray, trust: float
+) -> np.ndarray:
+    """Errors (M, D) of `series` (M,), those of training as large as the new ones, a mask (M,).
+
+    Errors on series that trained the model are too small. They are multiplied by the median ratio
+    of held-out errors to the median error in training of the channel, shrunk towards 1, as if
+    `trust` more held-out series had that. Training does not help to foresee jumps, so at most
+    `jump` median errors of each error are enlarged.
+    """
+    sizes = np.abs(errors)
+    typical = np.array([_median(column) for column in sizes[~is_new].T])
+    typical[~(typical > 0)] = np.nan
+    ratio, n_new = _median(sizes[is_new] / typical), len(np.unique(series[is_new]))
+    if not ratio > 1:
+        return errors
+    more = ratio ** (2 * n_new / (n_new + trust)) - 1
+    within = np.minimum(sizes, _SETTINGS.jump * np.nan_to_num(typical))
+    large = np.copysign(np.sqrt(errors**2 + more * within**2), errors)
+    return np.where(is_new[:, None], errors, large)
+
+
+def _median(values: np.ndarray) -> float:
+    """Median of the finite values; NaN without any."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 def effective_count(

@@ -14,6 +14,9 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import PathQuery, rows_until
 from skpolyode.embedders.smoother import shares
+from skpolyode.embedders.table import KINDS, Table
+from skpolyode.embedders.table import SETTINGS as TABLE
+from skpolyode.ensemble.backtest import enlarged
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.member import NEGLIGIBLE
@@ -24,16 +27,9 @@ from skpolyode.ensemble.path_errors import (
     Course,
     Gaps,
     SizeLaw,
-    hidden_copies,
 )
 from skpolyode.panel import Panel, offsets_from, series_index
-from skpolyode.panel.select import (
-    first_series,
-    held_back,
-    observed_part,
-    series_of_rows,
-    time_since_seen,
-)
+from skpolyode.panel.select import first_series, observed_part, series_of_rows, time_since_seen
 from skpolyode.saving.codec import saved
 
 _LEVEL = 0.9  # of the intervals whose half widths are this many standard deviations:
@@ -153,25 +149,21 @@ class PathErrors:
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
-        rows_of, parts, rng = np.arange(panel.n_observations), [], np.random.RandomState(0)
-        for copies, hidden in hidden_copies(panel, rng):
-            rows = hidden.any(axis=1)
-            *query, actual = held_back(copies, hidden)
-            asked, series = PathQuery.of(*query), series_index(query[2])
+        parts, rng = [], np.random.RandomState(0)
+        for kind in KINDS[: 1 if panel.n_channels == 1 else None]:
+            table = Table.of(panel, kind, rng)
+            known, times, offsets = table.at
             if not parts:
-                found = replace(found, by_gap=_changes_by_gap(model, panel, query[0]))
-            wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
+                found = replace(found, by_gap=_changes_by_gap(model, panel, known))
+            wrong, asked = table.errors(model), table.query
             wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
             variance = np.broadcast_to(found.noise**2, wrong.shape)
-            if model.filters and copies.errors is not None:
-                own = copies.errors[rows] / scaler.scale
+            if model.filters and panel.errors is not None:
+                own = panel.errors[table.row] / scaler.scale
                 variance = np.where(np.isnan(own), variance, own**2)
-            whose = series % panel.n_series, query[1], is_new[np.resize(rows_of, len(rows))[rows]]
-            extra = (
-                variance,
-                found.at_rows(model, *query),
-                found._of_equal_gaps(model, query[0], _signs(model, query[0]))[series],
-            )
+            signs = found._of_equal_gaps(model, known, _signs(model, known))[series_index(offsets)]
+            extra = variance, found.at_rows(model, *table.at), signs
+            whose = table.series, times, is_new[table.row]
             parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
         queries, wrong, gaps, *others = zip(*parts, strict=True)
         wrong, *others = (np.concatenate(x) for x in (wrong, *others))
@@ -184,7 +176,7 @@ class PathErrors:
             law = replace(law, floor=np.log(found.typical) / 2)
         grown, floor, _ = law.squares(predictors)
         sizes = np.sqrt(variance + grown + at_rows * floor)
-        scores = _enlarged(wrong / sizes, is_new, len(np.unique(series[is_new])))
+        scores = enlarged(wrong / sizes, is_new, series, SETTINGS.trust)
         distance = np.minimum(np.concatenate([own.distance for own in gaps]), _NEVER)
         calibration = Calibration.learn(distance, scores, series, times, signs)
         found = replace(found, law=law, calibration=calibration)
@@ -379,15 +371,6 @@ def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     return np.where(counts > 1, np.log(length / model.units.time_scale), 0.0)[..., None]
 
 
-def _enlarged(scores: np.ndarray, is_new: np.ndarray, n_new: int) -> np.ndarray:
-    """Scores (Q, D), of training as large in the median as the new ones, of `n_new` series."""
-    if not all(np.isfinite(scores[own]).any() for own in (is_new, ~is_new)):
-        return scores
-    new, old = (np.nanmedian(np.abs(scores[own])) for own in (is_new, ~is_new))
-    ratio = max(new / old, 1.0) ** (n_new / (n_new + SETTINGS.trust)) if old > 0 else 1.0
-    return np.where(is_new[:, None], scores, ratio * scores)
-
-
 def late_path_errors(
     model: ModelEmbedder, judging: Panel, trained: Panel | None, new_from: np.ndarray | None = None
 ) -> Late:
@@ -397,7 +380,7 @@ def late_path_errors(
     """
     panels = [own for own in (judging, trained) if own is not None]
     panel = Panel.concat(panels, ids=np.arange(sum(len(own) for own in panels)))
-    panel = first_series(panel, SETTINGS.n_rows)
+    panel = first_series(panel, TABLE.n_rows)
     series, row = series_of_rows(panel), np.arange(panel.n_observations)
     is_new = series < len(judging) if new_from is None else row >= new_from[series]
     return Late(partial(PathErrors.learn, model, panel, is_new))

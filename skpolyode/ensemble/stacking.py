@@ -26,6 +26,7 @@ from skpolyode.ensemble.backtest import (
     are_known,
     chunks,
     effective_count,
+    enlarged,
     folds_of,
     knots_of,
     nearness,
@@ -56,7 +57,7 @@ class StackingSettings:
     as large (geometric means).
 
     Series that trained the model are judged beside the few that did not, with errors as
-    :func:`inflate_training_errors` enlarges them. This makes errors in the rest of the series 0.88
+    :func:`enlarged` returns them. This makes errors in the rest of the series 0.88
     times as large, those of the next row 0.90 times (18 of these sets, four folds; Crime's next row
     1.17 times), and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
 
@@ -82,7 +83,6 @@ class StackingSettings:
     outlier: float = 5.0  # typical errors; forecasts that all members miss by more count less
     ordinary: float = 0.9  # quantile of the best member's errors that counts as typical
     sum_weight: float = 1e4  # of the equation that weights sum to one, relative to the errors
-    jump: float = 2.0  # typical errors; the excess is not enlarged
     trust: float = 2.0  # held-out series that a prior ratio of errors of 1 is worth
     fewest_judges: int = 60  # held-out series; with fewer, all series judge simple forecasts
     settled: float = 0.1  # share of that lead, from where on its weights apply
@@ -111,12 +111,16 @@ class Backtest(NamedTuple):
         arrays = {k: x[kept] for k, x in self._asdict().items() if isinstance(x, np.ndarray)}
         return self._replace(**arrays)
 
+    def enlarged(self, errors: np.ndarray) -> np.ndarray:
+        """Errors (M, D), those of training as large as those of held-out series."""
+        return enlarged(errors, self.is_new, self.series, SETTINGS.trust)
+
 
 def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leads (J,), weights (D, J, G) there, and weights (D, G) for channels not yet observed.
 
     Without any forecasts, the free run has all weight. Its errors on series that trained the model
-    are enlarged by :func:`inflate_training_errors`.
+    are :func:`enlarged`.
     """
     counted, run = are_known(backtest.leads, backtest.actual), backtest.names.index(RUN)
     if not counted.any():
@@ -124,7 +128,7 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
         alone = np.tile(np.eye(size)[run], (n_channels, 1, 1))
         return np.ones(1), alone, alone[:, 0]
     leads, members = _knots(backtest, counted), backtest.members.copy()
-    members[..., run] = inflate_training_errors(members[..., run], backtest)
+    members[..., run] = backtest.actual + backtest.enlarged(members[..., run] - backtest.actual)
     backtest = backtest._replace(members=members)
     unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
     of_unseen = _weights_at(backtest, unseen, np.ones(1))[:, 0]
@@ -176,34 +180,6 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
     if len(parts) > 1:
         channels = [_convex_weights(part, penalty, towards) for part in parts]
     return np.stack(channels)[..., :-1]
-
-
-def inflate_training_errors(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
-    """Forecasts (M, D), with errors of training as large as those of held-out series.
-
-    Errors on series that trained the model are too small. They are multiplied by the median ratio
-    of held-out errors to the median error in training of the channel, shrunk towards 1 if few
-    series are held out. Training does not help to foresee jumps, so at most `jump` median errors
-    of each error are enlarged.
-    """
-    error, is_new = forecasts - backtest.actual, backtest.is_new
-    typical = np.array([_median(np.abs(column)) for column in error[~is_new].T])
-    typical[~(typical > 0)] = np.nan
-    ratio = _median(np.abs(error[is_new]) / typical)
-    if not ratio > 0:
-        return forecasts
-    n_new = len(np.unique(backtest.series[is_new]))
-    power = n_new / (n_new + SETTINGS.trust)
-    more = max(ratio ** (2 * power) - 1, 0.0)
-    within = np.minimum(np.abs(error), SETTINGS.jump * np.nan_to_num(typical))
-    error = np.copysign(np.sqrt(error**2 + more * within**2), error)
-    return np.where(is_new[:, None], forecasts, backtest.actual + error)
-
-
-def _median(values: np.ndarray) -> float:
-    """Median of the finite values; NaN without any."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else np.nan
 
 
 def _penalty(near: np.ndarray) -> np.ndarray:
@@ -548,7 +524,7 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     Each forecast is combined with weights learned from other folds.
     """
     forecasts = cross_fitted(backtest)
-    wrong = backtest.actual - inflate_training_errors(forecasts, backtest)
+    wrong = backtest.enlarged(backtest.actual - forecasts)
     columns = backtest.leads * unit, wrong / backtest.expected
     about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
     return Calibration.learn(*columns, *about, forecasts)
