@@ -65,21 +65,17 @@ _SETTINGS = BacktestSettings()
 
 
 class RollingOrigins(NamedTuple):
-    """O origins in a panel, and the rows that are forecast from each.
-
-    The first row of each origin is the origin itself. A forecast there, at a lead of zero, shows
-    whether the free run starts from the last observation.
-    """
+    """O origins in a panel, and the later rows that are forecast from each."""
 
     panel: Panel  # each row holds an observation
     whose: np.ndarray  # int64 (B,): the series that each entry of the panel is, or is a window of
     origins: np.ndarray  # int64 (O,): rows, rising
-    rows: np.ndarray  # int64 (M + O,)
+    rows: np.ndarray  # int64 (M,)
     counts: np.ndarray  # int64 (O,): number of rows of each origin
 
     @property
     def times(self) -> np.ndarray:
-        """Times (M + O,) that are forecast."""
+        """Times (M,) that are forecast."""
         return self.panel.times[self.rows]
 
     def followed_by(self, other: RollingOrigins) -> RollingOrigins:
@@ -93,20 +89,13 @@ class RollingOrigins(NamedTuple):
 
     @property
     def origin(self) -> np.ndarray:
-        """Position (M + O,) of each row's origin among the origins."""
+        """Position (M,) of each row's origin among the origins."""
         return np.repeat(np.arange(len(self.origins)), self.counts)
 
     @property
     def series(self) -> np.ndarray:
-        """Series (M + O,) of each row; for a row of a window, the series that it was cut from."""
+        """Series (M,) of each row; for a row of a window, the series that it was cut from."""
         return self.whose[series_of_rows(self.panel)[self.rows]]
-
-    @property
-    def is_ahead(self) -> np.ndarray:
-        """Mask (M + O,) of the rows that lie after their origin."""
-        mask = np.ones(len(self.rows), dtype=bool)
-        mask[offsets_from(self.counts)[:-1]] = False
-        return mask
 
 
 def with_windows(
@@ -175,8 +164,7 @@ def rolling_origins(
     last = rows_until(panel.times, panel.offsets, panel.times[origins] + reach, of_series)
     n_ahead = np.maximum(last - origins, 1)
     targets = []
-    for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
-        ahead = np.append(0, steps)
+    for row, n_rows, ahead in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
         if is_rare.any():
             rare = 1 + np.flatnonzero(is_rare[row + 1 : row + 1 + n_rows])
             rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]

@@ -376,7 +376,7 @@ def learn_stacking(
         None: detect seasons, if there are any.
     structural : callable or None, default=None
         Called with a panel to learn from and rolling origins. Returns structural forecasts
-        (M + O, D) and the expected size of their errors, in the units of the model.
+        (M, D) and the expected size of their errors, in the units of the model.
 
     Returns
     -------
@@ -387,14 +387,12 @@ def learn_stacking(
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
-    every, ahead = Sample.of(model, asked), asked.is_ahead
-    run = np.empty((0, trained.n_channels))
+    sample, run = Sample.of(model, asked), np.empty((0, trained.n_channels))
     if len(asked.origins):
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
-    given, expected = {RUN: run[ahead]}, np.ones((int(ahead.sum()), trained.n_channels))
+    given, expected = {RUN: run}, np.ones(run.shape)
     if structural is not None:
-        given[STRUCTURAL], expected = (x[ahead] for x in structural(learned, asked))
-    sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
+        given[STRUCTURAL], expected = structural(learned, asked)
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
         knots = knots_of(sample.leads, sample.actual)
@@ -407,10 +405,10 @@ def learn_stacking(
         sizes[part] = whole.expected_errors(states, sample.elapsed[part])
     rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
     columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
-    times = asked.times[ahead] / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin, expected)
+    times = asked.times / model.units.time_scale
+    backtest = Backtest(*columns, sample.series, times, is_new, sample.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
-    early = [_at_zero(weights[:, :1], names, _anchored(model, start))]
+    early = [_at_zero(weights[:, :1], names, _anchored(model, asked))]
     # If the first knot is beyond a typical gap, its weights apply from one gap on. If it is much
     # shorter, they apply well before it.
     settled = 1.0 if leads[0] > 1.0 else SETTINGS.settled * leads[0]
@@ -433,7 +431,7 @@ def _judges(
 ) -> tuple[RollingOrigins, np.ndarray, Panel, bool]:
     """Choose the forecasts that set the weights; see `learn_stacking`.
 
-    Returns their origins, a mask (M + O,) of the rows that did not train the model, the series that
+    Returns their origins, a mask (M,) of the rows that did not train the model, the series that
     members are learned from, and whether members are judged by folds of these series.
     """
     pool = trained if tested is None else tested
@@ -457,16 +455,18 @@ def _judges(
     return asked, is_new, learned, True
 
 
-def _anchored(model: ModelEmbedder, start: np.ndarray) -> list[str]:
+def _anchored(model: ModelEmbedder, asked: RollingOrigins) -> list[str]:
     """Names of the forecasts that are exact at a lead of zero, the surest first.
 
-    `start` (O, D) are the errors of the free run there.
+    Ten or so of the origins show whether the free run is.
     """
-    if model.filters:
+    few = asked.origins[:: len(asked.origins) // 10 + 1]
+    if model.filters or not len(few):
         return [RUN]  # a filter is more accurate than one noisy observation
     others = [name for name, member in MEMBERS.items() if member.starts_at_last]
-    is_right = (np.abs(start[~np.isnan(start)]) < NEGLIGIBLE).all()
-    return [*others, RUN] if is_right else others
+    run = model.runs_from(asked.panel, few, asked.panel.times[few], np.ones_like(few))
+    off = np.nan_to_num(run - model.standardised(asked.panel).values[few])
+    return [*others, RUN] if (np.abs(off) < NEGLIGIBLE).all() else others
 
 
 def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -> np.ndarray:
@@ -496,8 +496,8 @@ def _learning_sample(
     model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Sample:
     """Sample of forecasts that members are learned from."""
-    asked = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
-    return Sample.of(model, asked).of_rows(asked.is_ahead)
+    earliest = _whole_of_seasonal(panel, seasons)
+    return Sample.of(model, rolling_origins(model, panel, rng, earliest, _SAMPLE))
 
 
 def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:

@@ -415,14 +415,9 @@ class EstimateError(Stage):
         if panel.n_series >= self.fewest:  # rows of one series are too similar to decide
             state.judged = judged
         worth = "better than" if judged.is_sure else "not surely better than"
-        state.report.add(
-            self.name,
-            f"forecasts are {worth} the mean",
-            panel.n_series,
-            error=mean,
-            standard_error=se,
-            error_of_mean=judged.error_of_mean,
-        )
+        outcome = f"forecasts are {worth} the mean"
+        figures = {"error": mean, "standard_error": se, "error_of_mean": judged.error_of_mean}
+        state.report.add(self.name, outcome, panel.n_series, **figures)
 
 
 def _ratio(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
