@@ -1,9 +1,9 @@
-"""Observations inside series that are hidden, to judge what the others say of them.
+"""Observations inside series that are hidden, to judge paths through the others.
 
-All that judge paths hide cells here. Errors are learned from runs of one to four rows, from runs of
-the values of single channels, and from beginnings of channels, which in half of the series are
-whole channels. Where a filter is compared with an exact model, every fourth row is hidden: of
-longer gaps the dynamics decide more than the noise.
+Errors, waves and beginnings are learned from runs of one to four rows, from runs of the values of
+single channels, and from beginnings of channels, which in half of the series are whole channels.
+Where a filter is compared with an exact model, every fourth row is hidden: in longer gaps the
+dynamics decide more than the noise. `benchmarks/NOTES.md`, "What is hidden", has the measurements.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
     - "beginnings": the first values, in half of the series all, of a random channel. Each series
       keeps a value.
     """
-    seen, first, series = ~np.isnan(panel.values), panel.offsets[:-1], series_of_rows(panel)
+    observed, first, series = ~np.isnan(panel.values), panel.offsets[:-1], series_of_rows(panel)
     of_rows = kind in (ROWS, SPACED)
-    counted = np.ones((len(seen), 1), dtype=bool) if of_rows else seen
+    counted = np.ones((len(observed), 1), dtype=bool) if of_rows else observed
     place = np.cumsum(counted, axis=0) - counted
     place = place - place[first][series]
     total = np.add.reduceat(counted, first, axis=0, dtype=np.int64)
@@ -56,23 +56,23 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
         drawn = np.arange(panel.n_channels) == lots.argmax(axis=1)[:, None]
         share = np.minimum(2 * rng.random_sample((panel.n_series, 1)), 1.0)
         most = total - (total == total.sum(axis=1, keepdims=True))
-        return seen & (place < np.where(drawn, np.ceil(share * most), 0)[series])
+        return observed & (place < np.where(drawn, np.ceil(share * most), 0)[series])
     shift = rng.randint(SETTINGS.period, size=total.shape)[series]
     hidden = np.isin((place + shift) % SETTINGS.period, SETTINGS.hidden)
     if kind == SPACED:
         hidden = place % SETTINGS.spacing == 2
-    hidden = hidden & seen & (place >= of_rows) & (place < total[series] - 1)
-    return hidden & (of_rows or (seen & ~hidden).any(axis=1, keepdims=True))
+    hidden = hidden & observed & (place >= of_rows) & (place < total[series] - 1)
+    return hidden & (of_rows or (observed & ~hidden).any(axis=1, keepdims=True))
 
 
 class Table(NamedTuple):
     """Series with hidden cells, and their Q rows with such cells."""
 
-    at: tuple[Panel, np.ndarray, np.ndarray]  # the series without these cells, the times, offsets
+    at: tuple[Panel, np.ndarray, np.ndarray]  # copies without these cells; times and offsets of Q
     query: PathQuery  # the same
     actual: np.ndarray  # float64 (Q, D): hidden values, else NaN
-    row: np.ndarray  # int64 (Q,): rows of the series that were given
-    series: np.ndarray  # int64 (Q,): of these
+    row: np.ndarray  # int64 (Q,): of the panel that was copied
+    series: np.ndarray  # int64 (Q,): of that panel
 
     @classmethod
     def of(cls, panel: Panel, kind: str, rng: np.random.RandomState) -> Self:
@@ -81,10 +81,10 @@ class Table(NamedTuple):
         n = 1 if kind == SPACED else int(np.clip(often, 1, SETTINGS.n_copies))
         copies = panel[np.tile(np.arange(panel.n_series), n)]
         hidden = hidden_cells(copies, kind, rng)
-        asked, known = hidden.any(axis=1), observed_part(hide_cells(copies, hidden))
-        at = known, copies.times[asked], offsets_from(asked)[copies.offsets]
-        row = np.tile(np.arange(panel.n_observations), n)[asked]
-        actual = np.where(hidden, copies.values, np.nan)[asked]
+        judged, rest = hidden.any(axis=1), observed_part(hide_cells(copies, hidden))
+        at = rest, copies.times[judged], offsets_from(judged)[copies.offsets]
+        row = np.tile(np.arange(panel.n_observations), n)[judged]
+        actual = np.where(hidden, copies.values, np.nan)[judged]
         return cls(at, PathQuery.of(*at), actual, row, series_of_rows(panel)[row])
 
     def errors(self, model: ModelEmbedder) -> np.ndarray:

@@ -271,9 +271,9 @@ def enlarged(
     """Errors (M, D) of `series` (M,), those of training as large as the new ones, a mask (M,).
 
     Errors on series that trained the model are too small. They are multiplied by the median ratio
-    of held-out errors to the median error in training of the channel, shrunk towards 1, as if
-    `trust` more held-out series had that. Training does not help to foresee jumps, so at most
-    `jump` median errors of each error are enlarged.
+    of held-out errors to the median error in training of the channel, shrunk towards 1: that of
+    `trust` more held-out series. Training does not help to foresee jumps, so at most `jump` median
+    errors of each error are enlarged.
     """
     sizes = np.abs(errors)
     typical = np.array([_median(column) for column in sizes[~is_new].T])

@@ -152,16 +152,16 @@ class PathErrors:
         parts, rng = [], np.random.RandomState(0)
         for kind in KINDS[: 1 if panel.n_channels == 1 else None]:
             table = Table.of(panel, kind, rng)
-            known, times, offsets = table.at
+            rest, times, offsets = table.at
             if not parts:
-                found = replace(found, by_gap=_changes_by_gap(model, panel, known))
+                found = replace(found, by_gap=_changes_by_gap(model, panel, rest))
             wrong, asked = table.errors(model), table.query
             wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
             variance = np.broadcast_to(found.noise**2, wrong.shape)
             if model.filters and panel.errors is not None:
                 own = panel.errors[table.row] / scaler.scale
                 variance = np.where(np.isnan(own), variance, own**2)
-            signs = found._of_equal_gaps(model, known, _signs(model, known))[series_index(offsets)]
+            signs = found._of_equal_gaps(model, rest, _signs(model, rest))[series_index(offsets)]
             extra = variance, found.at_rows(model, *table.at), signs
             whose = table.series, times, is_new[table.row]
             parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))

@@ -61,10 +61,6 @@ class StackingSettings:
     times as large, those of the next row 0.90 times (18 of these sets, four folds; Crime's next row
     1.17 times), and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
 
-    With a `jump` of 1, 3 and a thousand in place of 2, the next row of aneurysm has 0.97, 1.05 and
-    1.16 times the error, that of Blackmore 0.97, 1.03 and 1.08, and the eighth one of pbcseq 1.01,
-    0.99 and 0.98.
-
     Few held-out series may contain none of the jumps that dominate the squared error. With 60 in
     place of 20 `fewest_judges`, the rest of the series has 0.67 times the error on aneurysm, 0.98
     on eICU and on noisy Lorenz63, 1.01 on wages and 1.00 on Lorenz63 (500 to 1 094 series); the

@@ -353,14 +353,14 @@ class TrainFilter(Train):
         panel = first_series(panel, self.n_rows * 10 // max(panel.n_channels, 10))
         table = Table.of(panel, SPACED, np.random.RandomState(0))
         models = embedder, embedder.without_gain()
-        filtered, exact = (np.nan_to_num(table.errors(own)) ** 2 for own in models)
+        filtered, exact = (np.nan_to_num(table.errors(model)) ** 2 for model in models)
         gained, share = (exact - filtered).sum(axis=1), _error_ratio(filtered, exact)
         bound = np.quantile(np.abs(gained), self.ordinary) if len(gained) else 0.0
         gained = np.clip(gained, -bound, bound)
         if not is_sure(gained, self.n_standard_errors):
             return FilterTest(False, share, None)
         scale = embedder.units.scaler.scale
-        ahead = (np.nan_to_num(own.residuals(panel)[0] / scale) ** 2 for own in models)
+        ahead = (np.nan_to_num(model.residuals(panel)[0] / scale) ** 2 for model in models)
         of_forecasts = _error_ratio(*ahead)
         return FilterTest(share * of_forecasts < self.max_error, share, of_forecasts)
 
@@ -467,9 +467,9 @@ class CheckStepSize(Stage):
 class LearnWaves(Stage):
     """Learn, by channel, how much a series' own periodic fit counts in its path.
 
-    Rows are hidden, and filled in by both. The periodic fit only counts where it is
-    significantly better, with series as units, so that a few unusual series do not decide. It needs
-    no training, and is tried even after a short one.
+    Rows are hidden, and filled in by both. The periodic fit only counts where it is significantly
+    better, with series as units, so that a few unusual series do not decide. It needs no training,
+    and is tried even after a short one.
 
     Parameters
     ----------
