@@ -58,9 +58,8 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
         most = total - (total == total.sum(axis=1, keepdims=True))
         return observed & (place < np.where(drawn, np.ceil(share * most), 0)[series])
     shift = rng.randint(SETTINGS.period, size=total.shape)[series]
-    hidden = np.isin((place + shift) % SETTINGS.period, SETTINGS.hidden)
-    if kind == SPACED:
-        hidden = place % SETTINGS.spacing == 2
+    in_run = np.isin((place + shift) % SETTINGS.period, SETTINGS.hidden)
+    hidden = place % SETTINGS.spacing == 2 if kind == SPACED else in_run
     hidden = hidden & observed & (place >= of_rows) & (place < total[series] - 1)
     return hidden & (of_rows or (observed & ~hidden).any(axis=1, keepdims=True))
 
@@ -73,19 +72,21 @@ class Table(NamedTuple):
     actual: np.ndarray  # float64 (Q, D): hidden values, else NaN
     row: np.ndarray  # int64 (Q,): of the panel that was copied
     series: np.ndarray  # int64 (Q,): of that panel
+    kind: np.ndarray  # str (Q,)
 
     @classmethod
-    def of(cls, panel: Panel, kind: str, rng: np.random.RandomState) -> Self:
-        """Hide cells of a kind, others in each of several copies of the series if rows are few."""
-        often = SETTINGS.n_rows // panel.n_observations
-        n = 1 if kind == SPACED else int(np.clip(often, 1, SETTINGS.n_copies))
-        copies = panel[np.tile(np.arange(panel.n_series), n)]
-        hidden = hidden_cells(copies, kind, rng)
+    def of(cls, panel: Panel, *kinds: str) -> Self:
+        """Hide cells of each kind in turn, in several copies of the series if rows are few."""
+        often, rng = SETTINGS.n_rows // panel.n_observations, np.random.RandomState(0)
+        n = 1 if SPACED in kinds else int(np.clip(often, 1, SETTINGS.n_copies))
+        each, copies = (panel[np.tile(np.arange(len(panel)), k)] for k in (n, n * len(kinds)))
+        hidden = np.concatenate([hidden_cells(each, kind, rng) for kind in kinds])
         judged, rest = hidden.any(axis=1), observed_part(hide_cells(copies, hidden))
         at = rest, copies.times[judged], offsets_from(judged)[copies.offsets]
-        row = np.tile(np.arange(panel.n_observations), n)[judged]
+        row = np.tile(np.arange(panel.n_observations), n * len(kinds))[judged]
         actual = np.where(hidden, copies.values, np.nan)[judged]
-        return cls(at, PathQuery.of(*at), actual, row, series_of_rows(panel)[row])
+        kind = np.repeat(kinds, each.n_observations)[judged]
+        return cls(at, PathQuery.of(*at), actual, row, series_of_rows(panel)[row], kind)
 
     def errors(self, model: ModelEmbedder) -> np.ndarray:
         """Hidden values less those of the path (Q, D), in standard deviations; else NaN."""

@@ -14,7 +14,7 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import PathQuery, rows_until
 from skpolyode.embedders.smoother import shares
-from skpolyode.embedders.table import KINDS, Table
+from skpolyode.embedders.table import KINDS, ROWS, Table
 from skpolyode.embedders.table import SETTINGS as TABLE
 from skpolyode.ensemble.backtest import enlarged
 from skpolyode.ensemble.conformal import Calibration
@@ -149,42 +149,34 @@ class PathErrors:
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
-        parts, rng = [], np.random.RandomState(0)
-        for kind in KINDS[: 1 if panel.n_channels == 1 else None]:
-            table = Table.of(panel, kind, rng)
-            rest, times, offsets = table.at
-            if not parts:
-                found = replace(found, by_gap=_changes_by_gap(model, panel, rest))
-            wrong, asked = table.errors(model), table.query
-            wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
-            variance = np.broadcast_to(found.noise**2, wrong.shape)
-            if model.filters and panel.errors is not None:
-                own = panel.errors[table.row] / scaler.scale
-                variance = np.where(np.isnan(own), variance, own**2)
-            signs = found._of_equal_gaps(model, rest, _signs(model, rest))[series_index(offsets)]
-            extra = variance, found.at_rows(model, *table.at), signs
-            whose = table.series, times, is_new[table.row]
-            parts.append((asked, wrong, found._gaps(model, asked), *extra, *whose))
-        queries, wrong, gaps, *others = zip(*parts, strict=True)
-        wrong, *others = (np.concatenate(x) for x in (wrong, *others))
-        variance, at_rows, signs, series, times, is_new = others
-        predictors = np.concatenate([own.predictors for own in gaps])
-        if (np.isfinite(wrong) & (predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
+        kinds = KINDS if panel.n_channels > 1 else (ROWS,)
+        table = Table.of(panel, *kinds)
+        (rest, times, offsets), asked, is_row = table.at, table.query, table.kind == ROWS
+        without_rows = rest[: len(rest) // len(kinds)]
+        found = replace(found, by_gap=_changes_by_gap(model, panel, without_rows))
+        wrong = table.errors(model)
+        wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
+        variance = np.broadcast_to(found.noise**2, wrong.shape)
+        if model.filters and panel.errors is not None:
+            own = panel.errors[table.row] / scaler.scale
+            variance = np.where(np.isnan(own), variance, own**2)
+        at_rows, gaps = found.at_rows(model, *table.at), found._gaps(model, asked)
+        signs = found._of_equal_gaps(model, rest, _signs(model, rest))[series_index(offsets)]
+        if (np.isfinite(wrong) & (gaps.predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
             return found
-        law = SizeLaw.learn(wrong, predictors, np.stack([variance, at_rows]))
+        law = SizeLaw.learn(wrong, gaps.predictors, np.stack([variance, at_rows]))
         if model.filters:  # noise hides it
             law = replace(law, floor=np.log(found.typical) / 2)
-        grown, floor, _ = law.squares(predictors)
+        grown, floor, _ = law.squares(gaps.predictors)
         sizes = np.sqrt(variance + grown + at_rows * floor)
-        scores = enlarged(wrong / sizes, is_new, series, SETTINGS.trust)
-        distance = np.minimum(np.concatenate([own.distance for own in gaps]), _NEVER)
-        calibration = Calibration.learn(distance, scores, series, times, signs)
+        scores = enlarged(wrong / sizes, is_new[table.row], table.series, SETTINGS.trust)
+        distance = np.minimum(gaps.distance, _NEVER)
+        calibration = Calibration.learn(distance, scores, table.series, times, signs)
         found = replace(found, law=law, calibration=calibration)
         widths = calibration.half_widths(distance, _LEVEL, signs) / _SCORE
-        first = slice(len(queries[0].times))
-        scores = np.clip(scores[first] / (widths[first] + NEGLIGIBLE), -4, 4)
-        course = found._course(model, queries[0], gaps[0], widths[first])
-        return replace(found, correlation=Correlation.learn(scores, course, series[first]))
+        scores = np.where(is_row[:, None], np.clip(scores / (widths + NEGLIGIBLE), -4, 4), np.nan)
+        course = found._course(model, asked, gaps, widths)
+        return replace(found, correlation=Correlation.learn(scores, course, table.series))
 
     def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, signs: np.ndarray) -> np.ndarray:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""

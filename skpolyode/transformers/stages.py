@@ -351,7 +351,7 @@ class TrainFilter(Train):
         False
         """
         panel = first_series(panel, self.n_rows * 10 // max(panel.n_channels, 10))
-        table = Table.of(panel, SPACED, np.random.RandomState(0))
+        table = Table.of(panel, SPACED)
         models = embedder, embedder.without_gain()
         filtered, exact = (np.nan_to_num(table.errors(model)) ** 2 for model in models)
         gained, share = (exact - filtered).sum(axis=1), _error_ratio(filtered, exact)
@@ -483,7 +483,7 @@ class LearnWaves(Stage):
     def run(self, state: FitState) -> None:
         """Set the share of the periodic fit in each channel."""
         embedder, panel = state.embedder, first_series(state.windows.panel, SETTINGS.n_rows)
-        table, scaler = Table.of(panel, ROWS, np.random.RandomState(0)), embedder.units.scaler
+        table, scaler = Table.of(panel, ROWS), embedder.units.scaler
         through = np.where(embedder.filters, np.nan, scaler.transform(table.at[0].values))
         error = table.errors(embedder)
         step = bridged_waves(embedder, table.query, through) - scaler.read(table.actual) + error
@@ -526,7 +526,7 @@ class LearnBeginnings(Stage):
         embedder, panel = state.embedder, first_series(state.windows.panel, SETTINGS.n_rows)
         if panel.n_channels == 1:
             return
-        table = Table.of(panel, BEGINNINGS, np.random.RandomState(0))
+        table = Table.of(panel, BEGINNINGS)
         none, (scaler, unit) = np.full((2, panel.n_channels), [[1e9], [1.0]]), embedder.units
         error, at_once = (table.errors(replace(embedder, beginnings=x)) for x in (None, none))
         truth, until = scaler.read(table.actual), table.query.leads(unit)[1]

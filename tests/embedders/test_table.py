@@ -15,7 +15,7 @@ def walks(n_series: int, n_rows: int) -> Panel:
 
 def test_rows_of_each_series_end_in_observations_and_few_series_are_hidden_more_often():
     panel = walks(3, 50)
-    table = Table.of(panel, ROWS, np.random.RandomState(0))
+    table = Table.of(panel, ROWS)
     assert len(table.at[0]) == 15
     assert_array_equal(table.at[0].end, np.tile(panel.end, 5))
     assert_array_equal(table.at[0].start, np.tile(panel.start, 5))
@@ -24,8 +24,8 @@ def test_rows_of_each_series_end_in_observations_and_few_series_are_hidden_more_
     assert_array_equal(table.actual, panel.values[table.row])
     assert_array_equal(table.series, table.row // 50)
     assert_array_equal(table.at[1], panel.times[table.row])
-    assert len(Table.of(walks(61, 100), ROWS, np.random.RandomState(0)).at[0]) == 61
-    assert len(Table.of(panel, SPACED, np.random.RandomState(0)).at[0]) == 3
+    assert len(Table.of(walks(61, 100), ROWS).at[0]) == 61
+    assert len(Table.of(panel, SPACED).at[0]) == 3
 
 
 def test_values_leave_each_row_a_value_and_each_channel_its_last():
@@ -58,8 +58,22 @@ def test_hidden_beginnings_leave_each_series_an_observation():
 
 def test_every_fourth_row_is_hidden_inside_series():
     panel = walks(3, 11)
-    table = Table.of(panel, SPACED, np.random.RandomState(0))
+    table = Table.of(panel, SPACED)
     assert_array_equal(table.row % 11, [2, 6] * 3)
+
+
+def test_kinds_follow_each_other():
+    panel = Panel.from_array(np.random.default_rng(0).normal(size=(6, 30, 2)))
+    table = Table.of(panel, *KINDS)
+    assert len(table.at[0]) == 3 * 5 * 6
+    rows = Table.of(panel, ROWS)
+    assert_array_equal(table.actual[table.kind == ROWS], rows.actual)
+    assert list(dict.fromkeys(table.kind.tolist())) == [*KINDS]
+    hidden = np.isfinite(table.actual)
+    assert hidden[table.kind == ROWS].all()
+    assert (hidden[table.kind == VALUES].sum(axis=1) == 1).all()
+    assert_array_equal(table.actual[hidden], panel.values[table.row][hidden])
+    assert_array_equal(table.series, table.row // 30)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, SPACED])
@@ -68,7 +82,7 @@ def test_errors_are_those_of_the_path(kind):
     values = np.stack([np.arange(240.0).reshape(8, 30), rng.normal(size=(8, 30))], axis=2)
     panel = Panel.from_array(values)
     model = InterpolationTransformer().fit(panel).embedder_
-    table = Table.of(panel, kind, np.random.RandomState(0))
+    table = Table.of(panel, kind)
     errors = table.errors(model)
     expected = (table.actual - model.path_values(*table.at)) / model.units.scaler.scale
     np.testing.assert_allclose(errors, expected, atol=1e-9)
