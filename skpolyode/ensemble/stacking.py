@@ -404,7 +404,7 @@ def learn_stacking(
     times = asked.times / model.units.time_scale
     backtest = Backtest(*columns, sample.series, times, is_new, sample.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
-    early = [_at_zero(weights[:, :1], names, _anchored(model, asked))]
+    early = [_at_zero(weights[:, :1], names, _anchored(model, asked.panel[:10]))]
     # If the first knot is beyond a typical gap, its weights apply from one gap on. If it is much
     # shorter, they apply well before it.
     settled = 1.0 if leads[0] > 1.0 else SETTINGS.settled * leads[0]
@@ -451,17 +451,19 @@ def _judges(
     return asked, is_new, learned, True
 
 
-def _anchored(model: ModelEmbedder, asked: RollingOrigins) -> list[str]:
+def _anchored(model: ModelEmbedder, few: Panel) -> list[str]:
     """Names of the forecasts that are exact at a lead of zero, the surest first.
 
-    Ten or so of the origins show whether the free run is.
+    The first rows of a few series show whether the free run is.
     """
-    few = asked.origins[:: len(asked.origins) // 10 + 1]
-    if model.filters or not len(few):
+    if model.filters:
         return [RUN]  # a filter is more accurate than one noisy observation
     others = [name for name, member in MEMBERS.items() if member.starts_at_last]
-    run = model.runs_from(asked.panel, few, asked.panel.times[few], np.ones_like(few))
-    off = np.nan_to_num(run - model.standardised(asked.panel).values[few])
+    start, every = few.offsets[:-1], np.arange(len(few))
+    few = take(few, every, start, np.minimum(start + 10, few.offsets[1:]))
+    last = few.offsets[1:] - 1
+    run = model.runs_from(few, last, few.end, np.ones_like(last))
+    off = np.nan_to_num(run - model.standardised(few).values[last])
     return [*others, RUN] if (np.abs(off) < NEGLIGIBLE).all() else others
 
 
