@@ -28,13 +28,12 @@ from skpolyode.embedders.paths import PathQuery
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, agree, join, select
 from skpolyode.panel import Panel
-from skpolyode.panel.select import held_back, series_of_rows
+from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import ChannelScaler
 
 if TYPE_CHECKING:
     from skpolyode.embedders.model import ModelEmbedder
 
-HIDDEN_SPACING = 4  # rows from one hidden row, on which paths are evaluated, to the next
 _PART_ROWS = 64  # least rows per part of a long series: few steps for many parts
 _HARMONICS = 4  # maximum number
 _SPARE = 3  # least number of values of a channel minus coefficients of its wave
@@ -88,38 +87,6 @@ def path_values(
             signal[part] = np.where(is_open[part], stacked, signal[part])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)
-
-
-def hide_rows(
-    panel: Panel, first: np.ndarray | int
-) -> tuple[np.ndarray, Panel, np.ndarray, np.ndarray, np.ndarray]:
-    """Hide every fourth row inside series, from their row `first` on.
-
-    The first and the last row of a series are kept, so that only gaps result. Returns a mask (P,)
-    of the hidden rows, a panel of the others, and the times (Q,), offsets (B + 1,) and values
-    (Q, D) of the hidden rows.
-    """
-    series = series_of_rows(panel)
-    place = np.arange(panel.n_observations) - panel.offsets[series]
-    hidden = (place - np.broadcast_to(first, panel.n_series)[series]) % HIDDEN_SPACING == 0
-    hidden &= (place > 0) & (place < panel.lengths[series] - 1)
-    return hidden, *held_back(panel, hidden[:, None])
-
-
-def hide_beginnings(panel: Panel, rng: np.random.RandomState) -> np.ndarray:
-    """Values (P, D) to hide: the first ones, in half of the series all, of a random channel.
-
-    Each series keeps an observation.
-    """
-    seen, series = ~np.isnan(panel.values), series_of_rows(panel)
-    counts = np.add.reduceat(seen, panel.offsets[:-1], axis=0, dtype=np.int64)
-    lots = np.where(counts > 0, rng.random_sample(counts.shape), -1.0)
-    drawn = np.arange(panel.n_channels) == lots.argmax(axis=1)[:, None]
-    share = np.minimum(2 * rng.random_sample((panel.n_series, 1)), 1.0)
-    most = counts - (counts == counts.sum(axis=1, keepdims=True))
-    n_hidden = np.where(drawn, np.ceil(share * most), 0)
-    before = np.cumsum(seen, axis=0) - seen
-    return seen & (before - before[panel.offsets[:-1]][series] < n_hidden[series])
 
 
 class Shares(NamedTuple):

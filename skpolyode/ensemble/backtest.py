@@ -58,27 +58,24 @@ class BacktestSettings:
     max_windows: int = 1  # windows of one series
     rows_a_window: int = 40  # longer series have more windows, up to that number
     window_share: float = 0.0  # of a series' rows: fewest in a window, most before its origins
+    jump: float = 2.0  # typical errors of training; the excess is not enlarged
 
 
 _SETTINGS = BacktestSettings()
 
 
 class RollingOrigins(NamedTuple):
-    """O origins in a panel, and the rows that are forecast from each.
-
-    The first row of each origin is the origin itself. A forecast there, at a lead of zero, shows
-    whether the free run starts from the last observation.
-    """
+    """O origins in a panel, and the later rows that are forecast from each."""
 
     panel: Panel  # each row holds an observation
     whose: np.ndarray  # int64 (B,): the series that each entry of the panel is, or is a window of
     origins: np.ndarray  # int64 (O,): rows, rising
-    rows: np.ndarray  # int64 (M + O,)
+    rows: np.ndarray  # int64 (M,)
     counts: np.ndarray  # int64 (O,): number of rows of each origin
 
     @property
     def times(self) -> np.ndarray:
-        """Times (M + O,) that are forecast."""
+        """Times (M,) that are forecast."""
         return self.panel.times[self.rows]
 
     def followed_by(self, other: RollingOrigins) -> RollingOrigins:
@@ -92,20 +89,13 @@ class RollingOrigins(NamedTuple):
 
     @property
     def origin(self) -> np.ndarray:
-        """Position (M + O,) of each row's origin among the origins."""
+        """Position (M,) of each row's origin among the origins."""
         return np.repeat(np.arange(len(self.origins)), self.counts)
 
     @property
     def series(self) -> np.ndarray:
-        """Series (M + O,) of each row; for a row of a window, the series that it was cut from."""
+        """Series (M,) of each row; for a row of a window, the series that it was cut from."""
         return self.whose[series_of_rows(self.panel)[self.rows]]
-
-    @property
-    def is_ahead(self) -> np.ndarray:
-        """Mask (M + O,) of the rows that lie after their origin."""
-        mask = np.ones(len(self.rows), dtype=bool)
-        mask[offsets_from(self.counts)[:-1]] = False
-        return mask
 
 
 def with_windows(
@@ -174,8 +164,7 @@ def rolling_origins(
     last = rows_until(panel.times, panel.offsets, panel.times[origins] + reach, of_series)
     n_ahead = np.maximum(last - origins, 1)
     targets = []
-    for row, n_rows, steps in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
-        ahead = np.append(0, steps)
+    for row, n_rows, ahead in zip(origins, n_ahead, _thinned(n_ahead, most), strict=True):
         if is_rare.any():
             rare = 1 + np.flatnonzero(is_rare[row + 1 : row + 1 + n_rows])
             rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]
@@ -274,6 +263,34 @@ def folds_of(series: np.ndarray, n_folds: int, times: np.ndarray | None = None) 
     order, rank = np.lexsort((times, which)), np.empty(len(which), dtype=np.int64)
     rank[order] = np.arange(len(which)) - offsets_from(counts)[which[order]]
     return rank * n_folds // counts[which]
+
+
+def enlarged(
+    errors: np.ndarray, is_new: np.ndarray, series: np.ndarray, trust: float
+) -> np.ndarray:
+    """Errors (M, D) of `series` (M,), those of training as large as the new ones, a mask (M,).
+
+    Errors on series that trained the model are too small. They are multiplied by the median ratio
+    of held-out errors to the median error in training of the channel, shrunk towards 1: that of
+    `trust` more held-out series. Training does not help to foresee jumps, so at most `jump` median
+    errors of each error are enlarged.
+    """
+    sizes = np.abs(errors)
+    typical = np.array([_median(column) for column in sizes[~is_new].T])
+    typical[~(typical > 0)] = np.nan
+    ratio, n_new = _median(sizes[is_new] / typical), len(np.unique(series[is_new]))
+    if not ratio > 1:
+        return errors
+    more = ratio ** (2 * n_new / (n_new + trust)) - 1
+    within = np.minimum(sizes, _SETTINGS.jump * np.nan_to_num(typical))
+    large = np.copysign(np.sqrt(errors**2 + more * within**2), errors)
+    return np.where(is_new[:, None], errors, large)
+
+
+def _median(values: np.ndarray) -> float:
+    """Median of the finite values; NaN without any."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else np.nan
 
 
 def effective_count(

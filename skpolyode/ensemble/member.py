@@ -8,7 +8,7 @@ observations, their mean, exponential means, the first and last values, and the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple, Protocol, Self
 
@@ -186,11 +186,6 @@ class Sample:
     def leads(self) -> np.ndarray:
         """Times (M, D) since the channels were last observed, infinite if they never were."""
         return self.records.time_since(self.elapsed[:, None])
-
-    def of_rows(self, kept: np.ndarray) -> Self:
-        """Sample of the forecasts that a mask (M,) or positions select."""
-        names = ("origin", "elapsed", "actual", "series", "driven")
-        return replace(self, **{name: getattr(self, name)[kept] for name in names})
 
 
 class Lesson(NamedTuple):

@@ -27,7 +27,6 @@ and beginnings of channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -36,24 +35,18 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.smoother import hide_beginnings
-from skpolyode.panel import Panel, series_index
-from skpolyode.panel.select import copies_of
+from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 
 
 @dataclass(frozen=True)
 class PathErrorSettings:
-    """Which observations are hidden, and limits of the estimates.
+    """Limits of the estimates.
 
     `benchmarks/NOTES.md`, "Errors between observations", has what chose the predictors.
     """
 
-    n_rows: int = 6000  # rows of the series used
-    n_copies: int = 5  # of few series, with other rows hidden in each
     fewest: int = 20  # hidden values needed to learn anything
-    period: int = 25
-    hidden: tuple[int, ...] = (3, 7, 8, 12, 13, 14, 18, 19, 20, 21)  # positions in each period
     prior: float = 5.0  # errors that the prior of the size is worth
     floor_prior: float = 0.05  # strength of that of the floor, relative to the others
     trust: float = 5.0  # held-out series that a prior ratio of errors of 1 is worth
@@ -239,31 +232,3 @@ class Correlation:
         """
         size = course.std * course.grown * course.rate
         return np.sqrt(self.shared * (self.rate + course.bend**2)) * size
-
-
-def hidden_copies(panel: Panel, rng: np.random.RandomState) -> Iterator[tuple[Panel, np.ndarray]]:
-    """Copies of the series, more if they have few rows, and cells (P, D) to hide in them.
-
-    Runs of rows inside series; if there are several channels, runs of each, from its first
-    observation on, and then beginnings. Each row that is hidden in part keeps a value.
-    """
-    often = SETTINGS.n_rows // panel.n_observations
-    copies = copies_of(panel, int(np.clip(often, 1, SETTINGS.n_copies)))
-    seen = ~np.isnan(copies.values)
-    yield copies, seen & _runs(np.ones((len(seen), 1), dtype=bool), copies.offsets, 1, rng)
-    if panel.n_channels > 1:
-        hidden = _runs(seen, copies.offsets, 0, rng)
-        yield copies, hidden & (seen & ~hidden).any(axis=1, keepdims=True)
-        yield copies, hide_beginnings(copies, rng)
-
-
-def _runs(
-    seen: np.ndarray, offsets: np.ndarray, first: int, rng: np.random.RandomState
-) -> np.ndarray:
-    """Runs of the cells (P, D) that are `seen`, from their `first` one on, without the last."""
-    series, count = series_index(offsets), np.cumsum(seen, axis=0) - seen
-    place = count - count[offsets[:-1]][series]
-    total = np.add.reduceat(seen, offsets[:-1], axis=0, dtype=np.int64)
-    shift = rng.randint(SETTINGS.period, size=total.shape)
-    hidden = np.isin((place + shift[series]) % SETTINGS.period, SETTINGS.hidden)
-    return seen & hidden & (place >= first) & (place < total[series] - 1)

@@ -14,6 +14,9 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Late
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import shares
+from skpolyode.embedders.table import KINDS, ROWS, Table
+from skpolyode.embedders.table import SETTINGS as TABLE
+from skpolyode.ensemble.backtest import enlarged
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.member import NEGLIGIBLE
@@ -24,13 +27,11 @@ from skpolyode.ensemble.path_errors import (
     Course,
     Gaps,
     SizeLaw,
-    hidden_copies,
 )
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
     Query,
     first_series,
-    held_back,
     hide_cells,
     observed_part,
     series_of_rows,
@@ -157,22 +158,20 @@ class PathErrors:
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
-        kinds, masks = zip(*hidden_copies(panel, np.random.RandomState(0)), strict=True)
-        copies = Panel.concat(kinds, ids=np.arange(sum(map(len, kinds))))
-        hidden = np.concatenate(masks)
-        rows = hidden.any(axis=1)
-        *query, actual = held_back(copies, hidden)
-        asked, model = PathQuery.of(*query), model.conditioned(query[0])
-        is_first = asked.series < len(kinds[0])  # whole rows are hidden
-        found = replace(found, by_gap=_changes_by_gap(model, panel, asked.seen[: len(kinds[0])]))
-        wrong = scaler.read(actual) - scaler.transform(model.path_values(*query))
+        kinds = KINDS if panel.n_channels > 1 else (ROWS,)
+        table = Table.of(panel, *kinds)
+        (rest, times, _), asked, is_row = table.at, table.query, table.kind == ROWS
+        model = model.conditioned(rest)
+        without_rows = rest[: len(rest) // len(kinds)]
+        found = replace(found, by_gap=_changes_by_gap(model, panel, without_rows))
+        wrong = table.errors(model)
         wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
         variance = np.broadcast_to(found.noise**2, wrong.shape)
-        if model.filters and copies.errors is not None:
-            own = copies.errors[rows] / scaler.scale
+        if model.filters and panel.errors is not None:
+            own = panel.errors[table.row] / scaler.scale
             variance = np.where(np.isnan(own), variance, own**2)
         at_rows, gaps = found.at_rows(model, asked), found._gaps(model, asked)
-        signs = found._of_equal_gaps(model, asked.seen, _signs(model, asked.seen))[asked.series]
+        signs = found._of_equal_gaps(model, rest, _signs(model, rest))[asked.series]
         if (np.isfinite(wrong) & (gaps.predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
             return found
         law = SizeLaw.learn(wrong, gaps.predictors, np.stack([variance, at_rows]))
@@ -180,15 +179,14 @@ class PathErrors:
             law = replace(law, floor=np.log(found.typical) / 2)
         grown, floor, _ = law.squares(gaps.predictors)
         sizes = np.sqrt(variance + grown + at_rows * floor)
-        series, is_new = asked.series % panel.n_series, np.resize(is_new, len(rows))[rows]
-        scores = _enlarged(wrong / sizes, is_new, len(np.unique(series[is_new])))
+        scores = enlarged(wrong / sizes, is_new[table.row], table.series, SETTINGS.trust)
         distance = np.minimum(gaps.distance, _NEVER)
-        calibration = Calibration.learn(distance, scores, series, query[1], signs)
+        calibration = Calibration.learn(distance, scores, table.series, times, signs)
         found = replace(found, law=law, calibration=calibration)
         widths = calibration.half_widths(distance, _LEVEL, signs) / _SCORE
-        scores = np.where(is_first[:, None], np.clip(scores / (widths + NEGLIGIBLE), -4, 4), np.nan)
+        scores = np.where(is_row[:, None], np.clip(scores / (widths + NEGLIGIBLE), -4, 4), np.nan)
         course = found._course(model, asked, gaps, widths)
-        return replace(found, correlation=Correlation.learn(scores, course, series))
+        return replace(found, correlation=Correlation.learn(scores, course, table.series))
 
     def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, signs: np.ndarray) -> np.ndarray:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
@@ -355,15 +353,6 @@ def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     return np.where(counts > 1, np.log(length / model.units.time_scale), 0.0)[..., None]
 
 
-def _enlarged(scores: np.ndarray, is_new: np.ndarray, n_new: int) -> np.ndarray:
-    """Scores (Q, D), of training as large in the median as the new ones, of `n_new` series."""
-    if not all(np.isfinite(scores[own]).any() for own in (is_new, ~is_new)):
-        return scores
-    new, old = (np.nanmedian(np.abs(scores[own])) for own in (is_new, ~is_new))
-    ratio = max(new / old, 1.0) ** (n_new / (n_new + SETTINGS.trust)) if old > 0 else 1.0
-    return np.where(is_new[:, None], scores, ratio * scores)
-
-
 def late_path_errors(
     model: ModelEmbedder, judging: Panel, trained: Panel | None, new_from: np.ndarray | None = None
 ) -> Late:
@@ -373,7 +362,7 @@ def late_path_errors(
     """
     panels = [own for own in (judging, trained) if own is not None]
     panel = Panel.concat(panels, ids=np.arange(sum(len(own) for own in panels)))
-    panel = first_series(panel, SETTINGS.n_rows)
+    panel = first_series(panel, TABLE.n_rows)
     series, row = series_of_rows(panel), np.arange(panel.n_observations)
     is_new = series < len(judging) if new_from is None else row >= new_from[series]
     return Late(partial(PathErrors.learn, model, panel, is_new))

@@ -26,6 +26,7 @@ from skpolyode.ensemble.backtest import (
     are_known,
     chunks,
     effective_count,
+    enlarged,
     folds_of,
     knots_of,
     nearness,
@@ -56,13 +57,9 @@ class StackingSettings:
     as large (geometric means).
 
     Series that trained the model are judged beside the few that did not, with errors as
-    :func:`inflate_training_errors` enlarges them. This makes errors in the rest of the series 0.88
+    :func:`enlarged` returns them. This makes errors in the rest of the series 0.88
     times as large, those of the next row 0.90 times (18 of these sets, four folds; Crime's next row
     1.17 times), and those of noisy sines and Lorenz63, 40 and 200 series, 0.85 to 0.99 times.
-
-    With a `jump` of 1, 3 and a thousand in place of 2, the next row of aneurysm has 0.97, 1.05 and
-    1.16 times the error, that of Blackmore 0.97, 1.03 and 1.08, and the eighth one of pbcseq 1.01,
-    0.99 and 0.98.
 
     Few held-out series may contain none of the jumps that dominate the squared error. With 60 in
     place of 20 `fewest_judges`, the rest of the series has 0.67 times the error on aneurysm, 0.98
@@ -82,7 +79,6 @@ class StackingSettings:
     outlier: float = 5.0  # typical errors; forecasts that all members miss by more count less
     ordinary: float = 0.9  # quantile of the best member's errors that counts as typical
     sum_weight: float = 1e4  # of the equation that weights sum to one, relative to the errors
-    jump: float = 2.0  # typical errors; the excess is not enlarged
     trust: float = 2.0  # held-out series that a prior ratio of errors of 1 is worth
     fewest_judges: int = 60  # held-out series; with fewer, all series judge simple forecasts
     settled: float = 0.1  # share of that lead, from where on its weights apply
@@ -111,12 +107,16 @@ class Backtest(NamedTuple):
         arrays = {k: x[kept] for k, x in self._asdict().items() if isinstance(x, np.ndarray)}
         return self._replace(**arrays)
 
+    def enlarged(self, errors: np.ndarray) -> np.ndarray:
+        """Errors (M, D), those of training as large as those of held-out series."""
+        return enlarged(errors, self.is_new, self.series, SETTINGS.trust)
+
 
 def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leads (J,), weights (D, J, G) there, and weights (D, G) for channels not yet observed.
 
     Without any forecasts, the free run has all weight. Its errors on series that trained the model
-    are enlarged by :func:`inflate_training_errors`.
+    are :func:`enlarged`.
     """
     counted, run = are_known(backtest.leads, backtest.actual), backtest.names.index(RUN)
     if not counted.any():
@@ -124,7 +124,7 @@ def learn_weights(backtest: Backtest) -> tuple[np.ndarray, np.ndarray, np.ndarra
         alone = np.tile(np.eye(size)[run], (n_channels, 1, 1))
         return np.ones(1), alone, alone[:, 0]
     leads, members = _knots(backtest, counted), backtest.members.copy()
-    members[..., run] = inflate_training_errors(members[..., run], backtest)
+    members[..., run] = backtest.actual + backtest.enlarged(members[..., run] - backtest.actual)
     backtest = backtest._replace(members=members)
     unseen = np.isinf(backtest.leads) & np.isfinite(backtest.actual)
     of_unseen = _weights_at(backtest, unseen, np.ones(1))[:, 0]
@@ -176,34 +176,6 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
     if len(parts) > 1:
         channels = [_convex_weights(part, penalty, towards) for part in parts]
     return np.stack(channels)[..., :-1]
-
-
-def inflate_training_errors(forecasts: np.ndarray, backtest: Backtest) -> np.ndarray:
-    """Forecasts (M, D), with errors of training as large as those of held-out series.
-
-    Errors on series that trained the model are too small. They are multiplied by the median ratio
-    of held-out errors to the median error in training of the channel, shrunk towards 1 if few
-    series are held out. Training does not help to foresee jumps, so at most `jump` median errors
-    of each error are enlarged.
-    """
-    error, is_new = forecasts - backtest.actual, backtest.is_new
-    typical = np.array([_median(np.abs(column)) for column in error[~is_new].T])
-    typical[~(typical > 0)] = np.nan
-    ratio = _median(np.abs(error[is_new]) / typical)
-    if not ratio > 0:
-        return forecasts
-    n_new = len(np.unique(backtest.series[is_new]))
-    power = n_new / (n_new + SETTINGS.trust)
-    more = max(ratio ** (2 * power) - 1, 0.0)
-    within = np.minimum(np.abs(error), SETTINGS.jump * np.nan_to_num(typical))
-    error = np.copysign(np.sqrt(error**2 + more * within**2), error)
-    return np.where(is_new[:, None], forecasts, backtest.actual + error)
-
-
-def _median(values: np.ndarray) -> float:
-    """Median of the finite values; NaN without any."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else np.nan
 
 
 def _penalty(near: np.ndarray) -> np.ndarray:
@@ -400,7 +372,7 @@ def learn_stacking(
         None: detect seasons, if there are any.
     structural : callable or None, default=None
         Called with a panel to learn from and rolling origins. Returns structural forecasts
-        (M + O, D) and the expected size of their errors, in the units of the model.
+        (M, D) and the expected size of their errors, in the units of the model.
 
     Returns
     -------
@@ -411,14 +383,12 @@ def learn_stacking(
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
-    every, ahead = Sample.of(model, asked), asked.is_ahead
-    run = np.empty((0, trained.n_channels))
+    sample, run = Sample.of(model, asked), np.empty((0, trained.n_channels))
     if len(asked.origins):
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
-    given, expected = {RUN: run[ahead]}, np.ones((int(ahead.sum()), trained.n_channels))
+    given, expected = {RUN: run}, np.ones(run.shape)
     if structural is not None:
-        given[STRUCTURAL], expected = (x[ahead] for x in structural(learned, asked))
-    sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
+        given[STRUCTURAL], expected = structural(learned, asked)
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
         knots = knots_of(sample.leads, sample.actual)
@@ -431,10 +401,10 @@ def learn_stacking(
         sizes[part] = whole.expected_errors(states, sample.elapsed[part])
     rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
     columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
-    times = asked.times[ahead] / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new[ahead], sample.origin, expected)
+    times = asked.times / model.units.time_scale
+    backtest = Backtest(*columns, sample.series, times, is_new, sample.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
-    early = [_at_zero(weights[:, :1], names, _anchored(model, start))]
+    early = [_at_zero(weights[:, :1], names, _anchored(model, asked.panel[:10]))]
     # If the first knot is beyond a typical gap, its weights apply from one gap on. If it is much
     # shorter, they apply well before it.
     settled = 1.0 if leads[0] > 1.0 else SETTINGS.settled * leads[0]
@@ -457,7 +427,7 @@ def _judges(
 ) -> tuple[RollingOrigins, np.ndarray, Panel, bool]:
     """Choose the forecasts that set the weights; see `learn_stacking`.
 
-    Returns their origins, a mask (M + O,) of the rows that did not train the model, the series that
+    Returns their origins, a mask (M,) of the rows that did not train the model, the series that
     members are learned from, and whether members are judged by folds of these series.
     """
     pool = trained if tested is None else tested
@@ -481,16 +451,20 @@ def _judges(
     return asked, is_new, learned, True
 
 
-def _anchored(model: ModelEmbedder, start: np.ndarray) -> list[str]:
+def _anchored(model: ModelEmbedder, few: Panel) -> list[str]:
     """Names of the forecasts that are exact at a lead of zero, the surest first.
 
-    `start` (O, D) are the errors of the free run there.
+    The first rows of a few series show whether the free run is.
     """
     if model.filters:
         return [RUN]  # a filter is more accurate than one noisy observation
     others = [name for name, member in MEMBERS.items() if member.starts_at_last]
-    is_right = (np.abs(start[~np.isnan(start)]) < NEGLIGIBLE).all()
-    return [*others, RUN] if is_right else others
+    start, every = few.offsets[:-1], np.arange(len(few))
+    few = take(few, every, start, np.minimum(start + 10, few.offsets[1:]))
+    last = few.offsets[1:] - 1
+    run = model.runs_from(few, last, few.end, np.ones_like(last))
+    off = np.nan_to_num(run - model.standardised(few).values[last])
+    return [*others, RUN] if (np.abs(off) < NEGLIGIBLE).all() else others
 
 
 def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -> np.ndarray:
@@ -520,8 +494,8 @@ def _learning_sample(
     model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
 ) -> Sample:
     """Sample of forecasts that members are learned from."""
-    asked = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
-    return Sample.of(model, asked).of_rows(asked.is_ahead)
+    earliest = _whole_of_seasonal(panel, seasons)
+    return Sample.of(model, rolling_origins(model, panel, rng, earliest, _SAMPLE))
 
 
 def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:
@@ -548,7 +522,7 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     Each forecast is combined with weights learned from other folds.
     """
     forecasts = cross_fitted(backtest)
-    wrong = backtest.actual - inflate_training_errors(forecasts, backtest)
+    wrong = backtest.enlarged(backtest.actual - forecasts)
     columns = backtest.leads * unit, wrong / backtest.expected
     about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
     return Calibration.learn(*columns, *about, forecasts)

@@ -167,23 +167,6 @@ def series_of_rows(panel: Panel) -> np.ndarray:
     return series_index(panel.offsets)
 
 
-def copies_of(panel: Panel, n: int) -> Panel:
-    """The series `n` times, one copy of all after the other."""
-    whole = np.arange(panel.n_series), panel.offsets[:-1], panel.offsets[1:]
-    return take(panel, *(np.tile(x, n) for x in whole))
-
-
-def held_back(panel: Panel, hidden: np.ndarray) -> tuple[Panel, np.ndarray, np.ndarray, np.ndarray]:
-    """Hide cells (n_obs, D), or rows (n_obs, 1), to compare them with what is made of the others.
-
-    Returns the panel without them, and the times (Q,), offsets (B + 1,) and values (Q, D) of the
-    rows with hidden cells; NaN in their other cells.
-    """
-    asked, known = hidden.any(axis=1), observed_part(hide_cells(panel, hidden))
-    values = np.where(hidden, panel.values, np.nan)[asked]
-    return known, panel.times[asked], offsets_from(asked)[panel.offsets], values
-
-
 def take(panel: Panel, series: np.ndarray, start: np.ndarray, stop: np.ndarray) -> Panel:
     """Panel whose series k is the rows ``start[k]`` to ``stop[k] - 1`` of series ``series[k]``.
 

@@ -408,29 +408,25 @@ def learn_refinement(panel: Panel, path: Callable[[Panel], np.ndarray]) -> Refin
     most_rows = min(SETTINGS.most_rows, SETTINGS.most_cells // panel.n_channels)
     drawn = drawn[np.cumsum(panel.lengths[drawn]) <= most_rows]
     panel = panel[np.sort(drawn)] if len(drawn) else panel[:1]
-    mean = np.nan_to_num(np.nanmean(panel.values, axis=0))
-    scale = np.nanstd(panel.values, axis=0)
-    scale = np.where(np.isfinite(scale) & (scale > 0), scale, 1.0)
+    mean, scale, *_ = ChannelScaler.of(panel.values)
     inner = np.delete(np.diff(panel.times), panel.offsets[1:-1] - 1)
     gap = float(np.median(inner)) if len(inner) else 1.0
     part = rng.integers(SETTINGS.n_parts, size=panel.values.shape)
     part[panel.offsets[:-1]] = part[panel.offsets[1:] - 1] = -1  # never hidden: only gaps matter
     known, series, parts = ~np.isnan(panel.values), series_of_rows(panel), []
-    for k in range(SETTINGS.n_hidden):
-        hidden = known & (part == k)
-        holed = hide_cells(panel, hidden)
-        features = _Features(holed, path(holed), mean, scale, gap)
-        parts.append((features, (panel.values - features.path) / scale, hidden))
-    # Hide a whole channel of each series that observes several.
+    # Also hide a whole channel of each series that observes several.
     seen = np.logical_or.reduceat(known, panel.offsets[:-1])
     lots = np.where(seen & (seen.sum(axis=1) > 1)[:, None], rng.random(seen.shape), -1.0)
     gone = known & (lots == lots.max(axis=1, keepdims=True).clip(0))[series]
-    holed = hide_cells(panel, gone)
-    without = _Features(holed, path(holed), mean, scale, gap)
+    for hidden in (*(known & (part == k) for k in range(SETTINGS.n_hidden)), gone):
+        holed = hide_cells(panel, hidden)
+        features = _Features(holed, path(holed), mean, scale, gap)
+        parts.append((features, (panel.values - features.path) / scale, hidden))
+    without, *_ = parts.pop()
     weights, unseen = [], []
     for j in range(panel.n_channels):
-        cells = [(features, off[:, j], hidden[:, j]) for features, off, hidden in parts]
-        columns = [(features.of(j)[at], off[at], series[at]) for features, off, at in cells]
+        cells = [(features, off, hidden[:, j]) for features, off, hidden in parts]
+        columns = [(features.of(j)[at], off[at, j], series[at]) for features, off, at in cells]
         design, target, groups = map(np.concatenate, zip(*columns, strict=True))
         weights.append(_weights(design, target, groups))
         # What does not need the channel is learned from all its cells, hidden or not.
@@ -452,8 +448,7 @@ def _weights(
     Of the features after the first `n_kept`, only the most correlated ones are read.
     """
     nothing = np.zeros(design.shape[1])
-    n_groups = len(np.unique(groups))
-    if len(target) < SETTINGS.fewest or n_groups < SETTINGS.n_parts:
+    if len(target) < SETTINGS.fewest or len(np.unique(groups)) < SETTINGS.n_parts:
         return nothing
     relevance = np.abs(target @ design[:, n_kept:])
     read = np.r_[:n_kept, n_kept + np.argsort(-relevance, kind="stable")[: SETTINGS.most_others]]

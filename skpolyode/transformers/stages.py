@@ -23,20 +23,13 @@ from tqdm.auto import tqdm
 from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.fitting import LARGEST_EPOCH, Split, make_task
-from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.smoother import bridged_waves, hide_beginnings, hide_rows
+from skpolyode.embedders.smoother import bridged_waves
+from skpolyode.embedders.table import BEGINNINGS, ROWS, SETTINGS, SPACED, Table
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
-from skpolyode.panel import Panel, series_index
-from skpolyode.panel.select import (
-    ENOUGH_ROWS,
-    copies_of,
-    cut_windows,
-    first_series,
-    held_back,
-    series_of_rows,
-)
+from skpolyode.panel import Panel
+from skpolyode.panel.select import ENOUGH_ROWS, cut_windows, first_series, series_of_rows
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.threads import one_thread
 from skpolyode.training import Trainer, TrainingReport
@@ -358,24 +351,23 @@ class TrainFilter(Train):
         False
         """
         panel = first_series(panel, self.n_rows * 10 // max(panel.n_channels, 10))
-        _, known, *query, truth = hide_rows(panel, 2)
-        scale = embedder.units.scaler.scale
-
-        def filled(embedder: ModelEmbedder) -> np.ndarray:
-            return np.nan_to_num((embedder.path_values(known, *query) - truth) / scale) ** 2
-
-        def ahead(embedder: ModelEmbedder) -> np.ndarray:
-            return np.nan_to_num(embedder.residuals(panel)[0] / scale) ** 2
-
-        whole = embedder.without_gain()
-        exact, filtered = filled(whole), filled(embedder)
+        table = Table.of(panel, SPACED)
+        models = embedder, embedder.without_gain()
+        filtered, exact = (np.nan_to_num(table.errors(model)) ** 2 for model in models)
         gained, share = (exact - filtered).sum(axis=1), _error_ratio(filtered, exact)
         bound = np.quantile(np.abs(gained), self.ordinary) if len(gained) else 0.0
         gained = np.clip(gained, -bound, bound)
-        if gained.sum() <= self.n_standard_errors * np.sqrt((gained**2).sum()):
+        if not is_sure(gained, self.n_standard_errors):
             return FilterTest(False, share, None)
-        of_forecasts = _error_ratio(ahead(embedder), ahead(whole))
+        scale = embedder.units.scaler.scale
+        ahead = (np.nan_to_num(model.residuals(panel)[0] / scale) ** 2 for model in models)
+        of_forecasts = _error_ratio(*ahead)
         return FilterTest(share * of_forecasts < self.max_error, share, of_forecasts)
+
+
+def is_sure(gained: np.ndarray, n_standard_errors: float) -> np.ndarray:
+    """Whether sums of gains (n, ...) exceed a number of their standard errors."""
+    return gained.sum(axis=0) > n_standard_errors * np.sqrt((gained**2).sum(axis=0))
 
 
 def _error_ratio(errors: np.ndarray, others: np.ndarray) -> float:
@@ -406,10 +398,9 @@ class EstimateError(Stage):
             return
         panel, scaler = first_series(state.judging, self.n_rows), state.embedder.units.scaler
         error = state.embedder.residuals(panel)[0] / scaler.scale
-        of_mean = np.where(np.isnan(error), np.nan, state.embedder.standardised(panel).values)
-        error = np.where(np.isnan(of_mean), np.nan, error)
-        counts = np.sum(~np.isnan(of_mean), axis=1)
-        columns = [np.nansum(x**2, axis=1) for x in (error, of_mean)]
+        values = state.embedder.standardised(panel).values
+        both, cells = ~np.isnan(error + values), (1.0, error**2, values**2)
+        counts, *columns = (np.where(both, x, 0.0).sum(axis=1) for x in cells)
         if panel.n_series >= self.fewest:
             series = series_of_rows(panel)
             counts, *columns = (np.bincount(series, x) for x in (counts, *columns))
@@ -424,14 +415,9 @@ class EstimateError(Stage):
         if panel.n_series >= self.fewest:  # rows of one series are too similar to decide
             state.judged = judged
         worth = "better than" if judged.is_sure else "not surely better than"
-        state.report.add(
-            self.name,
-            f"forecasts are {worth} the mean",
-            panel.n_series,
-            error=mean,
-            standard_error=se,
-            error_of_mean=judged.error_of_mean,
-        )
+        outcome = f"forecasts are {worth} the mean"
+        figures = {"error": mean, "standard_error": se, "error_of_mean": judged.error_of_mean}
+        state.report.add(self.name, outcome, panel.n_series, **figures)
 
 
 def _ratio(sums: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
@@ -481,43 +467,35 @@ class CheckStepSize(Stage):
 class LearnWaves(Stage):
     """Learn, by channel, how much a series' own periodic fit counts in its path.
 
-    Every fourth row is hidden, and filled in by both. The periodic fit only counts where it is
-    significantly better, with series as units, so that a few unusual series do not decide. It needs
-    no training, and is tried even after a short one.
+    Rows are hidden, and filled in by both. The periodic fit only counts where it is significantly
+    better, with series as units, so that a few unusual series do not decide. It needs no training,
+    and is tried even after a short one.
 
     Parameters
     ----------
-    n_rows : int, default=6000
-        Most rows of the series to learn from.
     n_standard_errors : float, default=3.0
         The improvement has to exceed this number of its standard errors.
     """
 
-    n_rows: int = 6000
     n_standard_errors: float = 3.0
     name: ClassVar[str] = "waves"
 
     def run(self, state: FitState) -> None:
         """Set the share of the periodic fit in each channel."""
-        embedder, panel = state.embedder, first_series(state.windows.panel, self.n_rows)
-        _, known, times, offsets, truth = hide_rows(panel, 2)
-        scaler, query = embedder.units.scaler, PathQuery.of(known, times, offsets)
-        through = np.where(embedder.filters, np.nan, scaler.transform(known.values))
-        waves = bridged_waves(embedder, query, through)
-        path = scaler.transform(embedder.path_values(known, times, offsets))
-        step, error = waves - path, scaler.transform(truth) - path
-        step, error = (np.where(np.isnan(step + error), 0.0, x) for x in (step, error))
-        shares = (error * step).sum(axis=0) / np.maximum((step**2).sum(axis=0), 1e-300)
+        embedder, panel = state.embedder, first_series(state.windows.panel, SETTINGS.n_rows)
+        table, scaler = Table.of(panel, ROWS), embedder.units.scaler
+        through = np.where(embedder.filters, np.nan, scaler.transform(table.at[0].values))
+        error = table.errors(embedder)
+        step = bridged_waves(embedder, table.query, through) - scaler.read(table.actual) + error
+        shares = np.nansum(error * step, axis=0) / np.maximum(np.nansum(step**2, axis=0), 1e-300)
         shares = np.clip(shares, 0.0, 1.0)
-        gained = np.zeros((known.n_series, len(shares)))
-        np.add.at(gained, series_index(offsets), error**2 - (error - shares * step) ** 2)
-        se = np.sqrt((gained**2).sum(axis=0))
-        shares = np.where(gained.sum(axis=0) > self.n_standard_errors * se, shares, 0.0)
+        gained = table.by_series(error**2 - (error - shares * step) ** 2)
+        shares = np.where(is_sure(gained, self.n_standard_errors), shares, 0.0)
         outcome = "paths use no waves"
         if shares.any():
             state.embedder = replace(embedder, waves=shares)
             outcome = "paths also use waves of each series"
-        state.report.add(self.name, outcome, known.n_series, channels=int(np.sum(shares > 0)))
+        state.report.add(self.name, outcome, panel.n_series, channels=int(np.sum(shares > 0)))
 
 
 @dataclass(frozen=True)
@@ -530,10 +508,6 @@ class LearnBeginnings(Stage):
 
     Parameters
     ----------
-    n_rows : int, default=6000
-        Most rows to learn from.
-    n_copies : int, default=5
-        Most copies of a series.
     n_standard_errors : float, default=1.0
         The improvement has to exceed this number of its standard errors.
     rates : tuple of float
@@ -542,8 +516,6 @@ class LearnBeginnings(Stage):
         Of the expectation, the rest is the mean of the channel.
     """
 
-    n_rows: int = 6000
-    n_copies: int = 5
     n_standard_errors: float = 1.0
     rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 3.0)
     shares: tuple[float, ...] = (0.0, 0.5, 1.0)
@@ -551,34 +523,27 @@ class LearnBeginnings(Stage):
 
     def run(self, state: FitState) -> None:
         """Set the rate and the share of each channel."""
-        embedder, panel = state.embedder, first_series(state.windows.panel, self.n_rows)
+        embedder, panel = state.embedder, first_series(state.windows.panel, SETTINGS.n_rows)
         if panel.n_channels == 1:
             return
-        n, n_copies = panel.n_series, min(self.n_copies, self.n_rows // panel.n_observations + 1)
-        copies, (scaler, unit) = copies_of(panel, n_copies), embedder.units
-        *at, truth = held_back(copies, hide_beginnings(copies, np.random.RandomState(0)))
-        truth = scaler.read(truth)
-        query, series = PathQuery.of(*at), series_index(at[2]) % n
-        none = np.full((2, panel.n_channels), [[1e9], [1.0]])
-        shifted, expected = (
-            scaler.transform(replace(embedder, beginnings=x).path_values(*at)) for x in (None, none)
-        )
-        error = np.where((query.before < 0) & (query.following >= 0), truth - shifted, np.nan)
-        until = query.leads(unit)[1]
+        table = Table.of(panel, BEGINNINGS)
+        none, (scaler, unit) = np.full((2, panel.n_channels), [[1e9], [1.0]]), embedder.units
+        error, at_once = (table.errors(replace(embedder, beginnings=x)) for x in (None, none))
+        truth, until = scaler.read(table.actual), table.query.leads(unit)[1]
+        error, expected = np.where(np.isinf(until), np.nan, error), truth - at_once
         best, most = np.zeros_like(none), np.zeros(panel.n_channels)
         for choice in product(self.rates, self.shares):
-            step = -np.expm1(-choice[0] * until)
-            gains = np.nan_to_num(error**2 - (error - step * (choice[1] * expected - shifted)) ** 2)
-            gained = np.array([np.bincount(series, x, n) for x in gains.T])
-            gained += gained.mean(axis=0)
-            total, se = gained.sum(axis=1), np.sqrt((gained**2).sum(axis=1))
-            better = (total > most) & (total > self.n_standard_errors * se)
+            step = -np.expm1(-choice[0] * until) * (choice[1] * expected - truth + error)
+            gained = table.by_series(error**2 - (error - step) ** 2)
+            gained += gained.mean(axis=1, keepdims=True)
+            total = gained.sum(axis=0)
+            better = (total > most) & is_sure(gained, self.n_standard_errors)
             most, best = np.where(better, total, most), np.where(better, np.c_[[*choice]], best)
         outcome = "paths before first observations are shifted"
         if best.any():
             state.embedder = replace(embedder, beginnings=best)
             outcome = "paths before first observations go back to what is expected"
-        state.report.add(self.name, outcome, n, channels=int((most > 0).sum()))
+        state.report.add(self.name, outcome, panel.n_series, channels=int((most > 0).sum()))
 
 
 class StackForecasts(Stage):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skpolyode import Panel
-from skpolyode.ensemble.member import Asked, Records
+from skpolyode.ensemble.member import Asked, Records, Sample
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import ChannelScaler, Standardised, Units
 
@@ -34,6 +34,12 @@ def single(rows: Standardised, places: Any) -> Standardised:
     """Some rows, each of another series."""
     one_each = np.arange(len(places) + 1)
     return Standardised(rows.times[places], rows.values[places], one_each, rows.driven[places])
+
+
+def part_of(sample: Sample, kept: np.ndarray) -> Sample:
+    """Sample of the forecasts that a mask (M,) keeps."""
+    names = ("origin", "elapsed", "actual", "series", "driven")
+    return replace(sample, **{name: getattr(sample, name)[kept] for name in names})
 
 
 @dataclass
@@ -66,5 +72,5 @@ class Clairvoyant:
             found.append(panel.values[rows][np.searchsorted(panel.times[rows], own)])
         run = self.units.scaler.read(np.concatenate(found))
         noise = self.noise * np.random.default_rng(0).standard_normal(run.shape)
-        noise[ends - counts] = 0.0
+        noise[times == np.repeat(panel.times[origins], counts)] = 0.0
         return np.nan_to_num(run) + noise

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skpolyode.ensemble.backtest import equal_bins
+from skpolyode.ensemble.backtest import enlarged, equal_bins
 from skpolyode.ensemble.conformal import Calibration, _Errors
-from skpolyode.ensemble.stacking import Backtest, cross_fitted, inflate_training_errors
+from skpolyode.ensemble.stacking import Backtest, cross_fitted
 from tests.closeness import assert_same_but_for_rounding
 from tests.ensemble.test_stacking import backtest_of, weights_of
 
@@ -168,21 +168,19 @@ def test_rank_of_the_conformal_quantile(level, rank):
 @pytest.mark.parametrize("n_new", [2, 20])
 def test_errors_of_training_are_widened_to_those_of_new_series(n_new):
     """The fewer new series there are, the closer the factor is to one."""
-    actual = np.zeros(60)
-    is_new = np.arange(60) >= 60 - n_new
-    members = np.zeros((60, 4))
-    own = backtest_of(members, actual, np.ones(60), is_new=is_new)
-    forecasts = np.where(is_new, 3.0, 1.0)[:, None]
-    found = inflate_training_errors(forecasts, own)
+    series = np.arange(60)
+    is_new = series >= 60 - n_new
+    errors = np.where(is_new, 3.0, 1.0)[:, None]
+    found = enlarged(errors, is_new, series, 2.0)
     np.testing.assert_array_equal(found[is_new], 3.0)
     np.testing.assert_allclose(found[~is_new], 3 ** (n_new / (n_new + 2)))
     better = np.where(is_new, 0.5, 1.0)[:, None]  # widths are never made smaller
-    np.testing.assert_array_equal(inflate_training_errors(better, own), better)
-    jump = np.where(np.arange(60) == 7, -50.0, forecasts[:, 0])[:, None]
+    np.testing.assert_array_equal(enlarged(better, is_new, series, 2.0), better)
+    jump = np.where(series == 7, -50.0, errors[:, 0])[:, None]
     more = 3 ** (2 * n_new / (n_new + 2)) - 1  # of the square, up to that of two usual errors
-    assert inflate_training_errors(jump, own)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
-    alike = own._replace(is_new=np.ones(60, dtype=bool))
-    np.testing.assert_array_equal(inflate_training_errors(forecasts, alike), forecasts)
+    assert enlarged(jump, is_new, series, 2.0)[7, 0] == pytest.approx(-np.sqrt(50.0**2 + 4 * more))
+    np.testing.assert_array_equal(enlarged(errors, is_new | True, series, 2.0), errors)
+    np.testing.assert_array_equal(enlarged(errors, is_new & False, series, 2.0), errors)
 
 
 def test_a_channel_that_is_easy_does_not_widen_another():
@@ -190,7 +188,5 @@ def test_a_channel_that_is_easy_does_not_widen_another():
     rng, is_new = np.random.default_rng(0), np.arange(300) >= 200
     errors = rng.standard_normal((300, 2)) * [1.0, 0.01]
     errors[200:290, 1] = errors[:150, 0] = np.nan  # of training mostly the easy one
-    own = backtest_of(np.zeros((300, 4)), np.zeros(300), np.ones(300), is_new=is_new)
-    own = own._replace(actual=np.where(np.isnan(errors), np.nan, 0.0))
-    found = inflate_training_errors(errors, own)[~is_new]
+    found = enlarged(errors, is_new, np.arange(300), 2.0)[~is_new]
     assert np.nanmedian(np.abs(found[:, 0])) < 1.5 * np.nanmedian(np.abs(errors[~is_new, 0]))

@@ -49,7 +49,7 @@ EVERY = np.arange(len(ROWS.times))
 @pytest.fixture(scope="module")
 def lesson() -> Lesson:
     asked = rolling_origins(MODEL, PANEL, np.random.RandomState(0), PANEL.offsets[:-1])
-    sample = Sample.of(MODEL, asked).of_rows(asked.is_ahead)
+    sample = Sample.of(MODEL, asked)
     return Lesson(sample, [()], KNOTS, np.zeros(sample.actual.shape))
 
 

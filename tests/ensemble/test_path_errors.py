@@ -22,8 +22,9 @@ from skpolyode import (
 )
 from skpolyode.embedders import ChannelScaler, Units
 from skpolyode.embedders.paths import PathQuery
+from skpolyode.embedders.table import TableSettings
 from skpolyode.ensemble import path_errors, paths
-from skpolyode.ensemble.path_errors import Correlation, Course, Gaps, PathErrorSettings, SizeLaw
+from skpolyode.ensemble.path_errors import Correlation, Course, Gaps, SizeLaw
 from skpolyode.ensemble.paths import PathErrors
 from tests.questions.test_slopes import check_slopes, ended
 
@@ -111,17 +112,6 @@ def test_too_few_hidden_rows_teach_nothing():
     assert learned(lines(), Panel.from_series([(t[:25], x[:25])])).law is not None
 
 
-def test_errors_of_training_are_enlarged_to_those_of_held_out_series():
-    """The more, the more are held out; they are never reduced."""
-    scores, is_new = np.array([[3.0], [-3.0], [1.0], [-1.0]]), np.array([True, True, False, False])
-    most = paths._enlarged(scores, is_new, 10**6)
-    assert_allclose(most[:, 0], [3.0, -3.0, 3.0, -3.0], rtol=1e-4)
-    half = paths._enlarged(scores, is_new, path_errors.SETTINGS.trust)
-    assert_allclose(half[:, 0], [3.0, -3.0, np.sqrt(3), -np.sqrt(3)])
-    np.testing.assert_array_equal(paths._enlarged(scores, ~is_new, 10), scores)
-    np.testing.assert_array_equal(paths._enlarged(scores, is_new | True, 4), scores)
-
-
 def test_steps_over_longer_gaps_say_nothing_of_the_errors():
     """Series that are seen half as often are as volatile."""
     panel = Panel.from_series(motions(60, 100))
@@ -136,42 +126,11 @@ def test_steps_over_longer_gaps_say_nothing_of_the_errors():
 
 def test_held_out_series_come_first(monkeypatch):
     """The others, which the model knows, fill up the rows."""
-    monkeypatch.setattr(paths, "SETTINGS", PathErrorSettings(n_rows=400))
+    monkeypatch.setattr(paths, "TABLE", TableSettings(n_rows=400))
     known, other = motions(4, 100, size=0.01), motions(4, 100, size=0.2)
     late = paths.late_path_errors(lines(), Panel.from_series(other), Panel.from_series(known))
     own = Panel.from_series([([0.0, 1.0], [0.0, 0.0])])
     assert_allclose(stds(late.learned, lines(), own, [0.5]), 0.1, rtol=0.2)
-
-
-def test_rows_of_each_series_end_in_observations_and_few_series_are_hidden_more_often():
-    panel = Panel.from_series(motions(3, 50))
-    ((copies, hidden),) = path_errors.hidden_copies(panel, np.random.RandomState(0))
-    assert len(copies) == 15
-    ends = np.concatenate([copies.offsets[:-1], copies.offsets[1:] - 1])
-    assert not hidden[ends].any()
-    by_row = hidden.reshape(5, 3, 50).sum(axis=0)
-    assert by_row[:, 1:-1].mean() == pytest.approx(2.0, abs=0.2)  # ten of 25 rows, in five copies
-    many = Panel.from_series(motions(61, 100))
-    assert len(next(path_errors.hidden_copies(many, np.random.RandomState(0)))[0]) == 61
-
-
-def test_runs_of_channels_leave_each_row_a_value_and_each_channel_its_last():
-    rng = np.random.default_rng(0)
-    values = np.where(rng.random((30, 40, 3)) < 0.6, 1.0, np.nan)
-    values[:, 0, 0] = 1.0
-    panel = Panel.from_array(values)
-    seen = ~np.isnan(values).reshape(-1, 3)
-    _, (copies, hidden), (_, beginnings) = path_errors.hidden_copies(
-        panel, np.random.RandomState(0)
-    )
-    seen = ~np.isnan(copies.values)
-    for own in (hidden, beginnings):
-        assert not (own & ~seen).any()
-    assert ((seen & ~hidden).any(axis=1) == seen.any(axis=1)).all()
-    last = seen & (seen[::-1].reshape(-1, 40, 3).cumsum(axis=1).reshape(-1, 3)[::-1] == 1)
-    assert not (hidden & last).any()
-    first = seen & (seen.reshape(-1, 40, 3).cumsum(axis=1).reshape(-1, 3) == 1)
-    assert (hidden & first).any()
 
 
 def bridge(n_channels: int = 1, size: float = 0.1) -> PathErrors:

@@ -15,7 +15,7 @@ from skpolyode.ensemble import ridge
 from skpolyode.ensemble.backtest import nearness
 from skpolyode.ensemble.member import Asked, Lesson, Sample
 from skpolyode.ensemble.ridge import DirectRidge
-from tests.ensemble.cases import no_inputs, rows_of, single
+from tests.ensemble.cases import no_inputs, part_of, rows_of, single
 
 LEADS = np.array([1.0, 2.0, 4.0])
 
@@ -213,7 +213,7 @@ def test_rare_impulses_count_in_full():
 
 def test_without_anything_to_learn_from_there_is_none():
     sample = ridge_sample(pushed(20, 0))
-    assert learned(sample.of_rows(sample.series < 0)) is None
+    assert learned(part_of(sample, sample.series < 0)) is None
     assert learned(replace(sample, actual=sample.records.last)) is None
     assert learned(replace(sample, actual=np.full_like(sample.actual, np.nan))) is None
 

@@ -36,7 +36,7 @@ from skpolyode.ensemble.stacking import (
 )
 from skpolyode.panel.select import observed_part, series_of_rows
 from tests.closeness import assert_same_but_for_rounding
-from tests.ensemble.cases import Clairvoyant, asked_at, no_inputs, rows_of
+from tests.ensemble.cases import Clairvoyant, asked_at, no_inputs, part_of, rows_of
 from tests.transformers.registry import all_transformers
 from tests.transformers.toy import ToyTransformer
 
@@ -400,7 +400,7 @@ def test_backtests_reach_the_next_row():
     """However far that is beyond half of a series."""
     panel = regular(3, 2)
     asked = rolling_origins(Clairvoyant.of(panel), panel, np.random.RandomState(0))
-    assert (asked.counts == 2).all()
+    assert (asked.counts == 1).all()
 
 
 @pytest.mark.parametrize(("context", "reach"), [(None, 32.0), (15.0, 30.0), (5.0, 24.0)])
@@ -413,8 +413,8 @@ def test_backtests_reach_two_contexts_or_some_gaps(context, reach):
     leads = asked.times - panel.times[asked.origins][asked.origin]
     assert leads.max() == reach
     assert len(asked.origins) == 3 * 49
-    assert (asked.counts == np.minimum(reach, 49 - panel.times[asked.origins]) + 1).all()
-    assert (leads[~asked.is_ahead] == 0).all()
+    assert (asked.counts == np.minimum(reach, 49 - panel.times[asked.origins])).all()
+    assert (leads > 0).all()
     every = rolling_origins(model, panel, np.random.RandomState(0))
     assert (every.times - every.panel.times[every.origins][every.origin]).max() == reach
 
@@ -453,8 +453,9 @@ def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     for window, length, whole in zip(asked.panel[32:], lengths, panel, strict=False):
         np.testing.assert_array_equal(window[1], whole[1][-length:])
     sample = Sample.of(Clairvoyant.of(panel), asked)
-    first, seen = sample.elapsed[~asked.is_ahead], sample.records.n_values[~asked.is_ahead, 0]
-    np.testing.assert_array_equal(seen, first + 1)
+    np.testing.assert_array_equal(
+        sample.records.n_values, sample.elapsed[:, None] - sample.leads + 1
+    )
     np.testing.assert_array_equal(
         sample.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
     )
@@ -500,11 +501,11 @@ def test_whether_a_row_is_forecast_depends_on_how_far_it_is_not_on_where_its_ser
     settings = BacktestSettings(max_targets=few, reach_gaps=100)
     parts = Clairvoyant.of(panel), panel, np.random.RandomState(0), panel.offsets[:-1]
     asked = rolling_origins(*parts, settings)
-    steps = (asked.rows - asked.origins[asked.origin])[asked.is_ahead]
+    steps = asked.rows - asked.origins[asked.origin]
     ends = panel.offsets[1:][series_of_rows(panel)[asked.origins]]
     n_ahead = np.minimum(ends - 1 - asked.origins, 100)
-    own = n_ahead[asked.origin[asked.is_ahead]]
-    assert (np.bincount(asked.origin[asked.is_ahead][steps == 1]) == 1).all()
+    own = n_ahead[asked.origin]
+    assert (np.bincount(asked.origin[steps == 1]) == 1).all()
     for low, high in ((20, 40), (40, 59)):
         shares = []
         for longest in (4, 100):  # of rows after the one that is forecast
@@ -522,7 +523,7 @@ def test_many_origins_are_drawn_and_many_targets_thinned():
     asked = rolling_origins(model, panel, rng, start, few)
     assert len(asked.origins) == 20
     assert (np.diff(asked.origins) > 0).all()
-    assert 4 < asked.is_ahead.sum() / 20 <= 6 + 1
+    assert 4 < len(asked.rows) / 20 <= 6 + 1
     rare = np.column_stack([panel.values, np.full(len(panel.values), np.nan)])
     rare[17::40, 1] = 1.0
     rows = Panel(panel.times, rare, panel.offsets)
@@ -591,7 +592,7 @@ def test_two_series_are_enough_for_a_regression(n_series, regresses):
     if regresses:
         test = Panel.from_series([(t, x[2])])
         sample = Sample.of(model, rolling_origins(model, test, rng, test.offsets[:-1]))
-        first = sample.of_rows((sample.leads[:, 0] > 0) & (sample.leads[:, 0] <= 4))
+        first = part_of(sample, sample.leads[:, 0] <= 4)
         nothing = {"run": np.zeros_like(first.actual)}
         members = stackings.members_of([stacking], NAMES, first, nothing)
         errors = np.mean((members - first.actual[..., None]) ** 2, axis=(0, 1))

@@ -12,7 +12,6 @@ from sklearn.base import clone
 import skpolyode
 from skpolyode import PolyODETransformer
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.embedders.smoother import hide_beginnings
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from tests.closeness import assert_same_but_for_rounding
@@ -226,22 +225,6 @@ def test_channels_that_start_late_or_never_have_the_errors_of_such():
         lower, upper = (end.values.reshape(truth.shape) for end in ends)
         covered = ((lower <= truth) & (truth <= upper))[:, :n_hidden, 1].mean()
         assert 0.65 < covered <= 1.0  # 0.3 and less as errors between rows
-
-
-def test_hidden_beginnings_leave_each_series_an_observation():
-    rng = np.random.RandomState(0)
-    which = rng.randint(3, size=(40, 6))  # both channels, or one of them
-    which[:3] = 1  # series of a single channel
-    values = np.where(np.stack([which == 2, which == 1], axis=2), np.nan, 1.0)
-    hidden = hide_beginnings(Panel.from_array(values), rng).reshape(values.shape)
-    seen = ~np.isnan(values)
-    assert (hidden.any(axis=1).sum(axis=1) == 1).all()  # one channel of each series
-    assert (seen & ~hidden).any(axis=(1, 2)).all()
-    later = np.maximum.accumulate(seen & ~hidden, axis=1)  # none is hidden after one that is not
-    assert not (hidden & later).any()
-    assert not (hidden & ~seen).any()
-    whole = (hidden == seen).all(axis=1).any(axis=1)
-    assert 0.3 < whole.mean() < 0.8
 
 
 @both
