@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -51,6 +52,8 @@ class Ends(NamedTuple):
     states: Callable[[slice], State]  # states of the model at the ends of some of them
     known: Known | None = None  # state of the combiner; None: forecasts of the model alone
     driven: np.ndarray | None = None  # (B, F): responses to inputs at the first rows of the panel
+    others: Mapping[str, np.ndarray] = MappingProxyType({})  # further forecasts (Q, D) by name
+    expected: np.ndarray | float = 1.0  # (Q, D): unit of the errors
 
 
 @saved(
@@ -429,13 +432,36 @@ class ModelEmbedder(Embedder):
 
         They are within the limits of channels.
         """
-        known = self.known(panel) if combine and self.stacking is not None else None
-        found = self.continued(self._ends(panel, known), times, offsets)
-        scaler = self.units.scaler
+        scaler, asked = self.units.scaler, (panel, times, offsets)
+        found = self.continued(self._ends(*asked, combine=combine), times, offsets)
         return scaler.within_limits(scaler.inverse(found), panel, offsets)
 
-    def _ends(self, panel: Panel, known: Known | None) -> Ends:
-        return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]), known)
+    def _ends(
+        self,
+        panel: Panel,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        rows: np.ndarray | None = None,
+        *,
+        combine: bool = True,
+    ) -> Ends:
+        """What forecasts at times (Q,) after `rows` (O,) of a panel start from.
+
+        None: after the last row of each series.
+        """
+        last = panel.offsets[1:] - 1
+        ends = Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
+        if rows is not None and not np.array_equal(rows, last):
+            series, model = series_of_rows(panel)[rows], self.follower
+            pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
+            ends = Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
+        if not combine or self.stacking is None:
+            return ends
+        cells, rows = self.standardised(panel), last if rows is None else rows
+        asked = panel, rows, times, np.diff(offsets)
+        others = self.stacking.of_series(self.units.scaler, *asked)
+        driven = None if ends.panel is panel else cells.driven[rows]
+        return Ends(*ends[:3], self.stacking.known_at(cells, rows), driven, *others)
 
     def continued(self, ends: Ends, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Forecasts (Q, D) at times (Q,) after the series end, in standard deviations."""
@@ -446,18 +472,19 @@ class ModelEmbedder(Embedder):
         def answer(batch: tuple[slice, slice, np.ndarray, np.ndarray]) -> None:
             part, where, leads, asked = batch
             durations, here = (end - ends.start)[part], panel[part]
-            run = self.free_run(ends.states(part), durations, leads, here)
+            run = self.free_run(ends.states(part), durations, leads, here)[asked]
             if ends.known is not None:
-                series = np.repeat(np.arange(here.n_series), leads.shape[1])
-                elapsed = (durations[:, None] + leads).ravel() / unit
-                since = ((here.end - here.start)[:, None] + leads).ravel() / unit
+                series, lead = np.nonzero(asked)[0], leads[asked]
+                since = ((here.end - here.start)[series] + lead) / unit
                 before = ends.driven if ends.driven is None else ends.driven[part]
                 driven = self.responses(here, since, series, before)
-                given = {"run": run.reshape(len(series), -1)}
+                given = {"run": run} | take_known(ends.others, where)
                 known = take_known(take_known(ends.known, part), series)
-                found = self.stacking.combine(given, known, elapsed, driven)
-                run = self.units.scaler.at_mean(found.reshape(run.shape))
-            values[where] = run[asked]
+                elapsed = (durations[series] + lead) / unit
+                run = self.units.scaler.at_mean(
+                    self.stacking.combine(given, known, elapsed, driven)
+                )
+            values[where] = run
 
         map_threads(answer, list(lead_batches(panel, times, offsets, end)))
         return values
@@ -476,27 +503,58 @@ class ModelEmbedder(Embedder):
                 stacklevel=3,
             )
 
-    def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Stacked forecasts and the predictors of their errors; see `forecast_values`."""
-        last = panel.offsets[1:] - 1
-        ends = self._ends(panel, self.known(panel))
-        leads = time_since_seen(panel, last[series_index(offsets)], times)
-        spread = self.calibration.known_at(self.standardised(panel).values, panel.offsets, last)
-        return self.outlook_from(ends, times, offsets, leads, spread)
+    def outlook(
+        self,
+        panel: Panel,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        rows: np.ndarray | None = None,
+        *,
+        with_values: bool = True,
+    ) -> Ahead:
+        """Stacked forecasts and the predictors of their errors.
+
+        Parameters
+        ----------
+        panel : Panel
+            Panel without empty rows.
+        times : float64 ndarray of shape (Q,)
+            Forecast times, on the clock of the panel, origin by origin.
+        offsets : int64 ndarray of shape (O + 1,)
+            Where the times of each origin start.
+        rows : int64 ndarray of shape (O,) or None, default=None
+            The origins, rising among all rows of the panel. None: the last row of each series.
+        with_values : bool, default=True
+            Whether to compute forecasts, or only predictors.
+        """
+        ends, at = self._ends(panel, times, offsets, rows), panel.offsets[1:] - 1
+        at = at if rows is None else rows
+        leads = time_since_seen(panel, at[series_index(offsets)], times)
+        spread = self.calibration.known_at(self.standardised(panel).values, panel.offsets, at)
+        return self.outlook_from(ends, times, offsets, leads, spread, with_values=with_values)
 
     def outlook_from(
-        self, ends: Ends, times: np.ndarray, offsets: np.ndarray, leads: Any, spread: Any
+        self,
+        ends: Ends,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        leads: Any,
+        spread: Any,
+        *,
+        with_values: bool = True,
     ) -> Ahead:
         """As `outlook`, from the ends of series.
 
         `leads` (Q, D) are the times since each channel was observed, `spread` (B, ...) the state of
         the calibration.
         """
-        series, values = series_index(offsets), self.continued(ends, times, offsets)
+        series, values = series_index(offsets), np.full(leads.shape, np.nan)
+        if with_values:
+            values = self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
         signs = self.calibration.signs(spread[series], expected)
-        return Ahead(values, leads, signs, np.ones(values.shape))
+        return Ahead(values, leads, signs, ends.expected * np.ones(values.shape))
 
     def free_run(
         self, states: State, durations: np.ndarray, leads: np.ndarray, panel: Panel
@@ -517,54 +575,11 @@ class ModelEmbedder(Embedder):
                 mean = self.exact.look_ahead_under(course, states, since, elapsed)
         return self.units.scaler.at_mean(mean.cpu().numpy())
 
-    def forecast_from(
-        self,
-        panel: Panel,
-        origins: np.ndarray,
-        times: np.ndarray,
-        counts: np.ndarray,
-        **others: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Combined forecasts (Q, D), in standard deviations, from the rows up to several origins.
-
-        Also returns the size (Q, D) of the errors that simple forecasts expect.
-
-        Parameters
-        ----------
-        panel : Panel
-            Panel without empty rows.
-        origins : int64 ndarray of shape (O,)
-            Increasing indices among all rows of the panel.
-        times : float64 ndarray of shape (Q,)
-            Forecast times, on the clock of the panel, origin by origin.
-        counts : int64 ndarray of shape (O,)
-            Number of times for each origin.
-        **others : dict of str to float64 ndarray of shape (Q, D)
-            Further forecasts to combine, such as "structural" ones.
-        """
-        run = self.runs_from(panel, origins, times, counts)
-        before = np.repeat(origins, counts)
-        known, elapsed = self.known_from(panel, before, times)
-        driven = self.responses(panel, elapsed, series_of_rows(panel)[before])
-        stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
-        return self.units.scaler.at_mean(stacked), self.stacking.expected_errors(known, elapsed)
-
-    def known_from(
-        self, panel: Panel, before: np.ndarray, times: np.ndarray
-    ) -> tuple[Known, np.ndarray]:
-        """State of the combiner after the row `before` (Q,) each time (Q,), and elapsed times."""
-        rows, (origins, origin) = self.standardised(panel), np.unique(before, return_inverse=True)
-        known = take_known(self.stacking.known_at(rows, origins), origin)
-        since = (times - panel.times[before]) / self.units.time_scale
-        return known, rows.times[before] + since
-
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Free runs (Q, D), in standard deviations, from several origins; see `forecast_from`."""
-        series = series_of_rows(panel)[origins]
-        states = self.states_at(panel, origins, self.follower)
-        pasts, start = take(panel, series, origins, origins + 1), panel.start[series]
+        """Free runs (Q, D), in standard deviations, from several origins; see `outlook`."""
+        offsets = offsets_from(counts)
         return self.continued(
-            Ends(pasts, start, partial(select, states)), times, offsets_from(counts)
+            self._ends(panel, times, offsets, origins, combine=False), times, offsets
         )

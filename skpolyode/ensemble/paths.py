@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
@@ -26,6 +25,7 @@ from skpolyode.ensemble.path_errors import (
     SizeLaw,
     hidden_copies,
 )
+from skpolyode.futures.continued import Ahead
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.select import (
     first_series,
@@ -42,9 +42,6 @@ _NOWHERE = np.finfo(np.float64).tiny  # distance at an observation that is not e
 _NEVER = np.sqrt(np.finfo(np.float64).max)  # distance of a channel without any observation
 
 
-Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
 class Answers(NamedTuple):
     """Answers at Q times, series after series."""
 
@@ -54,16 +51,14 @@ class Answers(NamedTuple):
     distance: np.ndarray  # (Q, D): of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     least: np.ndarray  # (Q, D): least standard deviation of the signal; 0 if it is observed exactly
-    floor: np.ndarray  # (Q, D): lower limit of quantiles, in the user's units; see `CellLimits`
-    ceiling: np.ndarray  # (Q, D): upper limit
 
     @classmethod
     def blank(cls, n_times: int, n_channels: int) -> Self:
         """Answers before anything is known: values are NaN."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs, ends = np.zeros((*shape, N_SIGNS)), (np.full(shape, -np.inf), np.full(shape, np.inf))
-        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape), *ends)
+        signs = np.zeros((*shape, N_SIGNS))
+        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape))
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write the given columns at positions (m,)."""
@@ -92,6 +87,11 @@ class Answers(NamedTuple):
             ahead = calibration.half_widths(np.maximum(self.leads, leads), level, self.signs)
             widths = np.where(on_path, widths, ahead)
         return self.expected * np.where(self.distance == 0, 0.0, widths)
+
+    def quantile(self, model: ModelEmbedder, alpha: float) -> np.ndarray:
+        """Quantile (Q, D), in standard deviations from the mean."""
+        half = self.half_widths(model.calibration, model.path_errors, abs(2 * alpha - 1))
+        return self.values + np.sign(alpha - 0.5) * half
 
 
 @saved(
@@ -411,7 +411,6 @@ def answers_at(
     errors: PathErrors,
     *,
     path_at_rows: bool = True,
-    structural: Structural | None = None,
     with_values: bool = True,
     gaps: Gaps | None = None,
 ) -> Answers:
@@ -435,9 +434,6 @@ def answers_at(
     errors : PathErrors
         Of this model.
     path_at_rows : bool, default=True
-    structural : callable or None, default=None
-        Called with the positional arguments of `ModelEmbedder.forecast_from`. Returns forecasts of
-        other models and their expected errors, both (Q, D), in standard deviations.
     with_values : bool, default=True
         Whether to compute values, or only what their intervals depend on.
     gaps : Gaps or None, default=None
@@ -446,8 +442,6 @@ def answers_at(
     """
     panel, series, scaler = observed_part(panel), series_index(offsets), model.units.scaler
     answers = Answers.blank(len(times), panel.n_channels)
-    ends = (limit[series] for limit in scaler.limits.kept_by(panel))
-    answers.put(slice(None), **dict(zip(("floor", "ceiling"), ends, strict=True)))
     before, is_between = places(panel, times, offsets, path_at_rows)
     answers.put(~is_between & (before < 0), values=0.0)
     early = is_between & (before < 0)
@@ -458,9 +452,8 @@ def answers_at(
     answers.put(slice(None), leads=leads, least=errors.floor * np.sqrt(at_rows))
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
-        ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        query = model, panel, times[ahead], before[ahead]
-        answers.put(ahead, **_forecasts(*query, structural, with_values))
+        found = _outlook(model, panel, times[ahead], before[ahead], with_values=with_values)
+        answers.put(ahead, **found._asdict())
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
         inside = None if gaps is None else Gaps(*(column[is_between] for column in gaps))
@@ -471,45 +464,26 @@ def answers_at(
     is_beside = np.isnan(answers.distance)
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
     if len(beside):  # after the last observation of a channel
-        expected = _expected_beside(model, panel, series[beside], times[beside], before[beside])
-        answers.signs[beside, :, EXPECTED] = np.log(expected)
-        unit = 1.0 if structural is None else expected
-        answers.put(beside, expected=np.where(is_beside[beside], unit, answers.expected[beside]))
+        ends, first = (panel.offsets[1:] - 1)[series[beside]], panel.offsets[:-1][series[beside]]
+        # A time before the first row of a series counts as equally long after its last row.
+        origin, when = np.where(before[beside] < 0, ends, before[beside]), times[beside]
+        mirrored = panel.times[ends] + panel.times[first] - when
+        when = np.where(before[beside] < 0, mirrored, when)
+        found = _outlook(model, panel, when, origin, with_values=False)
+        answers.signs[beside, :, EXPECTED] = found.signs[..., EXPECTED]
+        expected = np.where(is_beside[beside], found.expected, answers.expected[beside])
+        answers.put(beside, expected=expected)
     return answers
 
 
-def _forecasts(
-    model: ModelEmbedder,
-    panel: Panel,
-    times: np.ndarray,
-    before: np.ndarray,
-    structural: Structural | None,
-    with_values: bool,
-) -> dict[str, Any]:
-    """Columns of `Answers` at times (Q,), forecast from the rows `before` (Q,), in rising order."""
-    origins, counts = np.unique(before, return_counts=True)
-    query, others, values, expected = (panel, origins, times, counts), {}, np.nan, 1.0
-    if structural is not None:
-        others["structural"], expected = structural(*query)
-    if with_values:
-        values, sizes = model.forecast_from(*query, **others)
-    else:
-        sizes = model.stacking.expected_errors(*model.known_from(panel, before, times))
-    signs = signs_of_errors(model.standardised(panel).values, panel.offsets, before, sizes)
-    return {"values": values, "signs": signs, "expected": expected}
-
-
-def _expected_beside(
-    model: ModelEmbedder, panel: Panel, series: np.ndarray, times: np.ndarray, before: np.ndarray
-) -> np.ndarray:
-    """Expected size (m, D) of errors at `times` (m,) of `series`, forecast from rows `before` (m,).
-
-    A time before the first row of a series counts as equally long after its last row.
-    """
-    ends, first = (panel.offsets[1:] - 1)[series], panel.offsets[:-1][series]
-    origin = np.where(before < 0, ends, before)
-    times = np.where(before < 0, panel.times[ends] + panel.times[first] - times, times)
-    return model.stacking.expected_errors(*model.known_from(panel, origin, times))
+def _outlook(
+    model: ModelEmbedder, panel: Panel, times: np.ndarray, before: np.ndarray, **options: bool
+) -> Ahead:
+    """Forecasts of any `times` (Q,) from the rows `before` (Q,); see `ModelEmbedder.outlook`."""
+    order = np.argsort(before, kind="stable")
+    rows, counts = np.unique(before, return_counts=True)
+    found = model.outlook(panel, times[order], offsets_from(counts), rows, **options)
+    return Ahead(*(column[np.argsort(order)] for column in found))
 
 
 def _leads(

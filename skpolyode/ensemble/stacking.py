@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.base import Known, Late, take_known
+from skpolyode.embedders.base import Known, Late, Others, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
+    FEWEST_TO_HOLD_OUT,
     N_FOLDS,
     PRIOR_COUNT,
     BacktestSettings,
@@ -39,9 +40,10 @@ from skpolyode.ensemble.paths import late_path_errors
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.fit_report import Decision
 from skpolyode.panel import Panel
-from skpolyode.panel.select import take
+from skpolyode.panel.select import series_of_rows, take
+from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import register_as, saved
-from skpolyode.transformers.stages import FitState
+from skpolyode.transformers.stages import FitState, StackForecasts
 
 RUN, STRUCTURAL = "run", "structural"
 """Names of forecasts that are not of a member: the model's, and with few series structural ones."""
@@ -314,12 +316,16 @@ class StackedForecast(Members):
         reach, it does the same, but less the more weight the free run has.
     unseen : float64 ndarray of shape (D, G)
         Weights for channels that have not been observed yet.
+    structural : StructuralModels or None, default=None
+        Their forecasts need whole series. Where these are not kept, as in streams, those of the
+        mixed model replace them.
     """
 
     names: tuple[str, ...]
     leads: np.ndarray
     weights: np.ndarray
     unseen: np.ndarray
+    structural: Any = None
 
     def at(self, leads: np.ndarray) -> np.ndarray:
         """Weights (n, D, G) at leads (n, D), infinite if unseen."""
@@ -356,6 +362,13 @@ class StackedForecast(Members):
             result[part] = (weights * members).sum(axis=-1)
         return result
 
+    def of_series(self, scaler: ChannelScaler, *asked: Any) -> Others:
+        """Structural forecasts, if there are any; see `Combiner`."""
+        if self.structural is None:
+            return {}, 1.0
+        means, expected = _of_structure(self.structural, scaler, *asked)
+        return {STRUCTURAL: means}, expected
+
 
 def weights_between(
     weights: np.ndarray, unseen: np.ndarray, knots: np.ndarray, leads: np.ndarray
@@ -377,7 +390,7 @@ def learn_stacking(
     *,
     new_from: np.ndarray | None = None,
     period: Sequence[float] | None = None,
-    structural: Callable[[Panel, RollingOrigins], tuple[np.ndarray, np.ndarray]] | None = None,
+    structural: Callable[[Panel], Any] | None = None,
 ) -> tuple[StackedForecast, Backtest]:
     """Learn the weights of a model and of the members from backtests.
 
@@ -399,8 +412,7 @@ def learn_stacking(
         Lengths of seasons, in the units of `times`: one of them or all together; empty for none.
         None: detect seasons, if there are any.
     structural : callable or None, default=None
-        Called with a panel to learn from and rolling origins. Returns structural forecasts
-        (M + O, D) and the expected size of their errors, in the units of the model.
+        Learns structural models from a panel, to be combined as well.
 
     Returns
     -------
@@ -417,7 +429,8 @@ def learn_stacking(
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
     given, expected = {RUN: run[ahead]}, np.ones((int(ahead.sum()), trained.n_channels))
     if structural is not None:
-        given[STRUCTURAL], expected = (x[ahead] for x in structural(learned, asked))
+        found = _of_structure_by_folds(structural, model.units.scaler, learned, asked)
+        given[STRUCTURAL], expected = found[:, ahead]
     sample, start = every.of_rows(ahead), (run - every.actual)[~ahead]
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
@@ -444,7 +457,38 @@ def learn_stacking(
     if not by_folds and (tested is None or new_from is not None):
         whole = learn_members(model, trained if tested is None else tested, rng, seasons)
     weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
+    if structural is not None:
+        weights_of["structural"] = structural(learned if new_from is None else tested)
     return StackedForecast(**vars(whole), names=names, **weights_of), backtest
+
+
+def _of_structure(models: Any, scaler: ChannelScaler, *asked: Any) -> tuple[np.ndarray, ...]:
+    """Structural forecasts (Q, D) and their expected errors (Q, D), in the units of the model.
+
+    Unknown expected errors are 1, as for the mean.
+    """
+    means, deviations = models.forecast_from(*asked)
+    expected = np.maximum(deviations / scaler.scale, NEGLIGIBLE)
+    return scaler.read(means), np.where(np.isnan(expected), 1.0, expected)
+
+
+def _of_structure_by_folds(
+    learn: Callable[[Panel], Any], scaler: ChannelScaler, learned: Panel, asked: RollingOrigins
+) -> np.ndarray:
+    """Structural forecasts and expected errors (2, M + O, D), by models of the other folds.
+
+    With fewer than three series, by models of all of them.
+    """
+    n_folds = FEWEST_FOLDS if learned.n_series >= FEWEST_FOLDS else 1
+    series = np.arange(learned.n_series) % n_folds
+    origin = asked.whose[series_of_rows(asked.panel)[asked.origins]] % n_folds
+    found = np.empty((2, len(asked.rows), learned.n_channels))
+    for k in range(n_folds):
+        models = learn(learned[series != k] if n_folds > 1 else learned)
+        own, rows = origin == k, np.repeat(origin == k, asked.counts)
+        query = asked.panel, asked.origins[own], asked.times[rows], asked.counts[own]
+        found[:, rows] = _of_structure(models, scaler, *query)
+    return found
 
 
 def _judges(
@@ -561,17 +605,26 @@ class LateCalibration(FollowsSpread, Late):
 register_as(LateCalibration, lambda late: late.learned)
 
 
-def stack_forecasts(state: FitState) -> None:
-    """Give the embedder its weights and errors, which are learned when forecasts are asked for."""
-    model, parts = state.embedder, (state.trained, state.judging)
-    judged = state.trained if state.judging is None else state.judging
+def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
+    """Give the embedder its weights and errors, which are learned when forecasts are asked for.
+
+    See `learn_stacking`; there are no structural models of many series.
+    """
+    model, trained, tested, new_from = state.embedder, state.trained, state.judging, None
+    if tested is not None and len(trained) == len(state.panel):  # the ends of series
+        tested, new_from = state.panel, state.panel.offsets[:-1] + trained.lengths
+    options = {"new_from": new_from, "period": stage.period}
+    if len(state.panel) < FEWEST_TO_HOLD_OUT:
+        options["structural"] = stage.structural
+    judged = trained if tested is None else tested
     unit, n_series = model.units.time_scale, len(judged)
     seed = state.random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
-    both = Late(lambda: learn_stacking(model, *parts, np.random.RandomState(seed)))
+    asked = model, trained, tested
+    both = Late(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
     stacking = Late(lambda: both.learned[0])
     errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
-    trained = None if state.judging is None else state.trained
-    paths = late_path_errors(model, judged, trained)
+    others = None if tested is None or new_from is not None else trained
+    paths = late_path_errors(model, judged, others, new_from)
     state.embedder = replace(model, stacking=stacking, calibration=errors, path_errors=paths)
     state.report.decisions.append(Late(lambda: _decision(stacking, unit, n_series)))
 

@@ -254,7 +254,7 @@ def draw_courses(
 
 _UNKNOWN = (
     "the errors of forecasts are not known: fit again with this version, on series of two rows or "
-    "more; for PolyODEForecaster, ask the forecaster itself."
+    "more."
 )
 _EARLY = "its last observation ({} such times): futures start there; use interpolate() before it."
 
@@ -573,13 +573,19 @@ class SamplesFutures:
         known, counts = observed_series(panel), np.diff(offsets)
         found = np.full((len(alpha), len(times), panel.n_channels), np.nan)
         if known.any():
-            if (errors := self._forecasting().calibration) is None:
-                raise ValueError(_UNKNOWN)
-            nothing = np.empty(0, np.int64)
-            series = self._continuing(observed_part(panel[known]), errors, nothing)
-            asked = np.repeat(known, counts)
-            found[:, asked] = series.quantiles(times[asked], offsets_from(counts[known]), alpha)
+            part, asked = observed_part(panel[known]), np.repeat(known, counts)
+            query = part, times[asked], offsets_from(counts[known]), alpha
+            found[:, asked] = self._observed_quantiles(*query)
         return list(found)
+
+    def _observed_quantiles(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
+    ) -> Any:
+        """As `_quantiles`, for series that were observed, without empty rows."""
+        if (errors := self._forecasting().calibration) is None:
+            raise ValueError(_UNKNOWN)
+        series = self._continuing(panel, errors, np.empty(0, np.int64))
+        return series.quantiles(times, offsets, alpha)
 
     def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:
         """The series that `read` returns, to be continued with drawn error paths.

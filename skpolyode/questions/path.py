@@ -55,9 +55,6 @@ _UNKNOWN = (
     "the errors of paths are not known: fit a transformer that forecasts, with this version, on at "
     "least 60 rows in series of five rows or more. Values and slopes need no errors."
 )
-_OF_FORECASTER = (
-    "the transformer of a PolyODEForecaster has no intervals: ask the forecaster itself."
-)
 
 
 class Path:
@@ -73,6 +70,8 @@ class Path:
         Fitted, and with a path.
     X : Panel, list of (times, values), list of DataFrames, or array
         The series.
+    name : str, default="X"
+        What messages call the series.
 
     Attributes
     ----------
@@ -99,9 +98,9 @@ observed, times 0 to 3))
     4.0
     """
 
-    def __init__(self, transformer: Any, X: Any) -> None:
+    def __init__(self, transformer: Any, X: Any, name: str = "X") -> None:
         check_is_fitted(transformer)
-        self.panel = read_panel(transformer, X, reset=False)
+        self.panel = read_panel(transformer, X, reset=False, name=name)
         seen = observed_part(self.panel)
         self.start, self.end = seen.start, seen.end
         self.start.flags.writeable = self.end.flags.writeable = False
@@ -406,8 +405,6 @@ observed, times 0 to 3))
     def _errors(self, *, along_time: bool = False) -> Any:
         """Error model of the path; a ValueError without it, or without what it knows of gaps."""
         errors = getattr(self._embedder, "path_errors", None)
-        if errors is not None and self._embedder.calibration is None:
-            raise ValueError(_OF_FORECASTER)
         if errors is None or (along_time and errors.law is None):
             raise ValueError(_UNKNOWN)
         return errors

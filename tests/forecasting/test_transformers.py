@@ -128,7 +128,7 @@ def test_what_forgets_nothing_is_run_from_the_start(pretrained, name):
     y = pd.DataFrame({"u": np.sin(t), "v": 3 + 2 * np.cos(t)}, index=index)
     forecaster = pretrained[name].clone().fit(y)
     ahead = index[-1] + pd.TimedeltaIndex([HOUR, 3 * HOUR])
-    panel = Panel.from_frames([y], channel_names=["x0", "x1"])
+    panel = Panel.from_frames([y])
     own = forecaster.transformer_.forecast(panel, [ahead]).values
     np.testing.assert_allclose(forecaster.predict(ahead), own, rtol=1e-9)
 
@@ -138,7 +138,7 @@ def test_between_observations_the_answer_is_the_learned_path(pretrained, panel):
     forecaster = pretrained["legs"].clone().fit(y)
     middle = (y.index[-2] + (y.index[-1] - y.index[-2]) / 2).round("us")
     answer = forecaster.predict(pd.DatetimeIndex([middle]))
-    context = Panel.from_frames([y], channel_names=["x0", "x1"])
+    context = Panel.from_frames([y])
     expected = forecaster.transformer_.interpolate(context, [[middle]])
     np.testing.assert_allclose(answer, expected.values, rtol=1e-9)
 
