@@ -412,7 +412,7 @@ def learn_stacking(
         Lengths of seasons, in the units of `times`: one of them or all together; empty for none.
         None: detect seasons, if there are any.
     structural : callable or None, default=None
-        Learns structural models from a panel, to be combined as well.
+        Learns structural models from a panel. Those of other folds are judged, too.
 
     Returns
     -------
@@ -457,8 +457,6 @@ def learn_stacking(
     if not by_folds and (tested is None or new_from is not None):
         whole = learn_members(model, trained if tested is None else tested, rng, seasons)
     weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
-    if structural is not None:
-        weights_of["structural"] = structural(learned if new_from is None else tested)
     return StackedForecast(**vars(whole), names=names, **weights_of), backtest
 
 
@@ -611,17 +609,18 @@ def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     See `learn_stacking`; there are no structural models of many series.
     """
     model, trained, tested, new_from = state.embedder, state.trained, state.judging, None
-    if tested is not None and len(trained) == len(state.panel):  # the ends of series
-        tested, new_from = state.panel, state.panel.offsets[:-1] + trained.lengths
-    options = {"new_from": new_from, "period": stage.period}
-    if len(state.panel) < FEWEST_TO_HOLD_OUT:
-        options["structural"] = stage.structural
+    panel, learn = state.panel, stage.structural
+    if tested is not None and len(trained) == len(panel):  # the ends of series
+        tested, new_from = panel, panel.offsets[:-1] + trained.lengths
+    if len(panel) >= FEWEST_TO_HOLD_OUT:
+        learn = None
+    options = {"new_from": new_from, "period": stage.period, "structural": learn}
     judged = trained if tested is None else tested
     unit, n_series = model.units.time_scale, len(judged)
     seed = state.random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
     asked = model, trained, tested
     both = Late(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
-    stacking = Late(lambda: both.learned[0])
+    stacking = Late(lambda: replace(both.learned[0], structural=learn and learn(panel)))
     errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
     others = None if tested is None or new_from is not None else trained
     paths = late_path_errors(model, judged, others, new_from)

@@ -380,7 +380,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         is_unnamed = isinstance(y, pd.Series) and y.name is None
         places = channel_places(self._context.y.columns, inner.columns, is_unnamed)
         query = read_index(self._context, inner.index)
-        (means,) = self._quantiles_of(query, X, [0.5])
+        asked = self._known(X), query.times, query.offsets, [0.5], "X"
+        (means,) = self._quantiles(*asked)
         residuals = inner - query.rows_at(means, inner.index)[:, places]
         if y is None or isinstance(y, pd.DataFrame):
             return residuals
@@ -423,28 +424,23 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         return list(self._context.y.columns)
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
-        query = read_horizon(self._context, fh)
-        (means,) = self._quantiles_of(query, X, [0.5])
-        return pd.DataFrame(means, index=query.index, columns=self._context.y.columns)
+        return self._tables(fh, X, [0.5])[0]
 
     def _predict_quantiles(self, fh: Any, X: Any = None, alpha: Any = None) -> pd.DataFrame:
-        query = read_horizon(self._context, fh)
-        quantiles = np.stack(self._quantiles_of(query, X, alpha), axis=-1)
+        tables = self._tables(fh, X, alpha)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
-        cells = quantiles.reshape(len(quantiles), -1)
-        return pd.DataFrame(cells, index=query.index, columns=columns)
+        cells = np.stack(tables, axis=-1).reshape(len(tables[0]), -1)
+        return pd.DataFrame(cells, index=tables[0].index, columns=columns)
 
     def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> pd.DataFrame:
         if cov:
             raise NotImplementedError(
                 "covariances between times are not estimated: use predict_var(cov=False)."
             )
-        query = read_horizon(self._context, fh)
         levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
-        ends = self._quantiles_of(query, X, [*(1 - levels) / 2, *(1 + levels) / 2])
-        lower, upper = np.split(np.stack(ends), 2)
-        variances = np.mean(((upper - lower) / 2) ** 2, axis=0)  # of half widths over levels
-        return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
+        ends = self._tables(fh, X, [*(1 - levels) / 2, *(1 + levels) / 2])
+        widths = zip(ends[:_N_LEVELS], ends[_N_LEVELS:], strict=True)
+        return sum(((upper - lower) / 2) ** 2 for lower, upper in widths) / _N_LEVELS
 
     def _predict_proba(self, fh: Any, X: Any = None, marginal: bool = True) -> Any:
         """Empirical distribution of skpro: quantiles at each time, or sampled paths if joint."""
@@ -452,14 +448,13 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
             return super()._predict_proba(fh=fh, X=X, marginal=marginal)
         from skpro.distributions import Empirical
 
-        query = read_horizon(self._context, fh)
         if marginal:
-            samples = self._quantiles_of(query, X, (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES)
+            tables = self._tables(fh, X, (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES)
         else:
+            query = read_horizon(self._context, fh)
             series = self._futures(lambda: self._known(X), _N_SAMPLES, self.random_state)
             samples = series.paths(query.times, query.offsets).samples.swapaxes(0, 1)
-        columns = self._get_varnames()
-        tables = [pd.DataFrame(cells, index=query.index, columns=columns) for cells in samples]
+            tables = self._framed(query, samples)
         return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)
 
     def check_is_fitted(self, method_name: str | None = None) -> None:
@@ -516,9 +511,15 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
             context = read_context(context.y, context.freq, extended(context.X, X, "X"))
         return self._continued_panel(context.panel, None)
 
-    def _quantiles_of(self, query: Query, X: Any, alpha: Sequence[float]) -> list[np.ndarray]:
-        """Quantiles (Q, D) at the times of a query, one array for each probability."""
-        return self._quantiles(self._known(X), query.times, query.offsets, alpha, "X")
+    def _tables(self, fh: Any, X: Any, alpha: Sequence[float]) -> list[pd.DataFrame]:
+        """Quantiles at a horizon, one table for each probability."""
+        query = read_horizon(self._context, fh)
+        asked = self._known(X), query.times, query.offsets, alpha, "X"
+        return self._framed(query, self._quantiles(*asked))
+
+    def _framed(self, query: Query, arrays: Any) -> list[pd.DataFrame]:
+        columns = self._context.y.columns
+        return [pd.DataFrame(x, index=query.index, columns=columns) for x in arrays]
 
     def _quantiles(
         self,
@@ -536,6 +537,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     def _observed_quantiles(
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> np.ndarray:
+        if (times > np.repeat(panel.end, np.diff(offsets))).all():
+            return super()._observed_quantiles(panel, times, offsets, alpha)
         model = self._forecasting()
         query = model, panel, times, offsets, model.path_errors
         answers, scaler = answers_at(*query, path_at_rows=False), model.units.scaler
@@ -543,22 +546,23 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         return scaler.within_limits(np.stack(ends), panel, offsets)
 
     def _path(self, y: Any) -> Any:
-        panel = as_panel(y, name="y")
-        self._forecasting()
-        return seams.wing("questions").Path(self.transformer_, panel, "y")
+        trained = self._trained_transformer()
+        return seams.wing("questions").Path(trained, as_panel(y, name="y"), "y")
 
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
-        options = {"reset": False, "inputs": inputs, "name": "y"}
-        self._forecasting()
-        return read_panel(self.transformer_, as_panel(X, name="y"), **options)
+        trained, options = self._trained_transformer(), {"reset": False, "name": "y"}
+        return read_panel(trained, as_panel(X, name="y"), inputs=inputs, **options)
 
     def _forecasting(self) -> ModelEmbedder:
+        return self._trained_transformer().embedder_
+
+    def _trained_transformer(self) -> NeuralTransformer:
         if self.state == "new":
             self.check_is_fitted()
-        return self.transformer_.embedder_
+        return self.transformer_
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        return self._forecasting().outlook(panel, times, offsets)
+        return self.transformer_._outlook(panel, times, offsets)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
