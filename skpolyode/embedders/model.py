@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from skpolyode.embedders.base import (
     Embedder,
     Known,
     MemoryReadout,
+    Others,
     cut,
     lead_batches,
     map_chunks,
@@ -49,11 +49,10 @@ class Ends(NamedTuple):
 
     panel: Panel  # the series, or only their last rows
     start: np.ndarray  # float64 (B,): first observations
-    states: Callable[[slice], State]  # states of the model at the ends of some of them
+    states: Callable[[slice], State] | None  # of the model at the ends of some; None: not needed
     known: Known | None = None  # state of the combiner; None: forecasts of the model alone
     driven: np.ndarray | None = None  # (B, F): responses to inputs at the first rows of the panel
-    others: Mapping[str, np.ndarray] = MappingProxyType({})  # further forecasts (Q, D) by name
-    expected: np.ndarray | float = 1.0  # (Q, D): unit of the errors
+    others: Others = ({}, 1.0)  # of `Combiner.of_series`
 
 
 @saved(
@@ -432,36 +431,29 @@ class ModelEmbedder(Embedder):
 
         They are within the limits of channels.
         """
-        scaler, asked = self.units.scaler, (panel, times, offsets)
-        found = self.continued(self._ends(*asked, combine=combine), times, offsets)
+        ends = self._ends(panel)
+        if combine and self.stacking is not None:
+            ends = self._stacked(ends, panel, times, offsets)
+        scaler, found = self.units.scaler, self.continued(ends, times, offsets)
         return scaler.within_limits(scaler.inverse(found), panel, offsets)
 
-    def _ends(
-        self,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        rows: np.ndarray | None = None,
-        *,
-        combine: bool = True,
-    ) -> Ends:
-        """What forecasts at times (Q,) after `rows` (O,) of a panel start from.
+    def _ends(self, panel: Panel, rows: np.ndarray | None = None) -> Ends:
+        """What forecasts start from after `rows` (O,); None: after the last row of each series."""
+        if rows is None or np.array_equal(rows, panel.offsets[1:] - 1):
+            return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
+        series, model = series_of_rows(panel)[rows], self.follower
+        pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
+        return Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
 
-        None: after the last row of each series.
-        """
-        last = panel.offsets[1:] - 1
-        ends = Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
-        if rows is not None and not np.array_equal(rows, last):
-            series, model = series_of_rows(panel)[rows], self.follower
-            pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
-            ends = Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
-        if not combine or self.stacking is None:
-            return ends
-        cells, rows = self.standardised(panel), last if rows is None else rows
+    def _stacked(
+        self, ends: Ends, panel: Panel, times: np.ndarray, offsets: np.ndarray, rows: Any = None
+    ) -> Ends:
+        """Ends after `rows` (O,) of a panel, from which combined forecasts start."""
+        cells, rows = self.standardised(panel), panel.offsets[1:] - 1 if rows is None else rows
         asked = panel, rows, times, np.diff(offsets)
         others = self.stacking.of_series(self.units.scaler, *asked)
         driven = None if ends.panel is panel else cells.driven[rows]
-        return Ends(*ends[:3], self.stacking.known_at(cells, rows), driven, *others)
+        return Ends(*ends[:3], self.stacking.known_at(cells, rows), driven, others)
 
     def continued(self, ends: Ends, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Forecasts (Q, D) at times (Q,) after the series end, in standard deviations."""
@@ -478,13 +470,11 @@ class ModelEmbedder(Embedder):
                 since = ((here.end - here.start)[series] + lead) / unit
                 before = ends.driven if ends.driven is None else ends.driven[part]
                 driven = self.responses(here, since, series, before)
-                given = {"run": run} | take_known(ends.others, where)
+                given = {"run": run} | take_known(ends.others[0], where)
                 known = take_known(take_known(ends.known, part), series)
                 elapsed = (durations[series] + lead) / unit
-                run = self.units.scaler.at_mean(
-                    self.stacking.combine(given, known, elapsed, driven)
-                )
-            values[where] = run
+                run = self.stacking.combine(given, known, elapsed, driven)
+            values[where] = self.units.scaler.at_mean(run)
 
         map_threads(answer, list(lead_batches(panel, times, offsets, end)))
         return values
@@ -527,21 +517,15 @@ class ModelEmbedder(Embedder):
         with_values : bool, default=True
             Whether to compute forecasts, or only predictors.
         """
-        ends, at = self._ends(panel, times, offsets, rows), panel.offsets[1:] - 1
-        at = at if rows is None else rows
+        ends = self._stacked(self._ends(panel, rows), panel, times, offsets, rows)
+        ends = ends if with_values else ends._replace(states=None)
+        at = panel.offsets[1:] - 1 if rows is None else rows
         leads = time_since_seen(panel, at[series_index(offsets)], times)
         spread = self.calibration.known_at(self.standardised(panel).values, panel.offsets, at)
-        return self.outlook_from(ends, times, offsets, leads, spread, with_values=with_values)
+        return self.outlook_from(ends, times, offsets, leads, spread)
 
     def outlook_from(
-        self,
-        ends: Ends,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        leads: Any,
-        spread: Any,
-        *,
-        with_values: bool = True,
+        self, ends: Ends, times: np.ndarray, offsets: np.ndarray, leads: Any, spread: Any
     ) -> Ahead:
         """As `outlook`, from the ends of series.
 
@@ -549,12 +533,12 @@ class ModelEmbedder(Embedder):
         the calibration.
         """
         series, values = series_index(offsets), np.full(leads.shape, np.nan)
-        if with_values:
+        if ends.states is not None:
             values = self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
         signs = self.calibration.signs(spread[series], expected)
-        return Ahead(values, leads, signs, ends.expected * np.ones(values.shape))
+        return Ahead(values, leads, signs, ends.others[1] * np.ones(values.shape))
 
     def free_run(
         self, states: State, durations: np.ndarray, leads: np.ndarray, panel: Panel
@@ -579,7 +563,4 @@ class ModelEmbedder(Embedder):
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
         """Free runs (Q, D), in standard deviations, from several origins; see `outlook`."""
-        offsets = offsets_from(counts)
-        return self.continued(
-            self._ends(panel, times, offsets, origins, combine=False), times, offsets
-        )
+        return self.continued(self._ends(panel, origins), times, offsets_from(counts))

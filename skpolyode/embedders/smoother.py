@@ -95,9 +95,8 @@ def path_of(
             part = place[chunk]
             driven = embedder.responses(seen, elapsed[part], series[part])
             given = {"run": signal[part]} | take_known(others, chunk)
-            stacked = stacking.combine(
-                given, take_known(known, series[part]), elapsed[part], driven
-            )
+            of_series = take_known(known, series[part])
+            stacked = stacking.combine(given, of_series, elapsed[part], driven)
             signal[part] = np.where(is_open[part], stacked, signal[part])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)

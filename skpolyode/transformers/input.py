@@ -56,17 +56,18 @@ def fit_series(
     *,
     validation: Any = None,
     settings: Mapping[str, Any] | None = None,
+    limits: CellLimits | None = None,
     name: str = "X",
     **entries: Any,
 ) -> Any:
     """Fit a transformer: check parameters and series, then `learn` from the observed series.
 
     Pipelines pass `y`; only its order is checked. Each of the `entries`, such as groups, has one
-    value per series. `settings` are passed to `learn`. Messages call the series `name`.
+    value per series. `settings` are passed to `learn`; for `limits` and `name` see `read_panel`.
     """
     _check_parameters(estimator)
     with unchanged_by_errors(estimator) as stopped, naming_owner(estimator), learning():
-        panel = read_panel(estimator, X, reset=True, name=name)
+        panel = read_panel(estimator, X, reset=True, limits=limits, name=name)
         refuse_reordered(y, panel, "y")
         used, known = observed_series(panel), drop_empty(panel, name)
         given = {k: one_each(x, panel, k) for k, x in entries.items() if x is not None}
@@ -138,6 +139,7 @@ def read_panel(
     *,
     reset: bool,
     inputs: Any = None,
+    limits: CellLimits | None = None,
     name: str = "X",
 ) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
@@ -145,7 +147,8 @@ def read_panel(
     scikit-learn's `validate_data` checks two-dimensional input, so that feature names and error
     messages are those of scikit-learn; `n_features_in_` then counts time points. For every other
     format it counts channels. `inputs` are added to those of the panel. Transformers of series
-    learn the limits of cells in `fit`, and keep them.
+    learn the limits of cells in `fit`, and keep them. If `limits` are given, the caller has removed
+    the cells beyond them, and warned. Messages call the series `name`.
     """
     if not reset:
         check_is_fitted(estimator)
@@ -164,9 +167,11 @@ def read_panel(
         estimator.n_features_in_ = panel.n_channels
         estimator.__dict__.pop("feature_names_in_", None)  # of an earlier fit on a 2-D frame
     if hasattr(estimator, "ignores_outliers"):  # else the inner transformer does it
-        estimator.limits_ = CellLimits.of(panel, of_values=estimator.ignores_outliers)
-        panel = within_limits(panel, estimator.limits_, name)
-        warn_of_codes(panel, name)
+        if limits is None:
+            limits = CellLimits.of(panel, of_values=estimator.ignores_outliers)
+            panel = within_limits(panel, limits, name)
+            warn_of_codes(panel, name)
+        estimator.limits_ = limits
     check_sizes(panel, name=name)  # after outliers, which may be of any size, were removed
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
