@@ -58,6 +58,7 @@ _SHORTEST_WINDOW = 16  # rows
 
 _N_LEVELS = 50  # quantiles that a variance is computed from
 _N_SAMPLES = 200  # of a distribution of skpro
+_FURTHER = "inputs=, or X= in methods of sktime"
 _TRAINED = ["transformer_"]  # attributes that training sets
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
@@ -105,7 +106,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     Attributes
     ----------
     transformer_ : PolyODETransformer, or the type of `transformer`
-        The trained model.
+        The trained model, with all that forecasts and paths have learned. What follows is part of
+        it. Weights, intervals and structural models are learned when they are first asked for.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
     structural_ : StructuralModels or None
@@ -380,7 +382,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         is_unnamed = isinstance(y, pd.Series) and y.name is None
         places = channel_places(self._context.y.columns, inner.columns, is_unnamed)
         query = read_index(self._context, inner.index)
-        asked = self._known(X), query.times, query.offsets, [0.5], "X"
+        asked = self._known(X), query.times, query.offsets, [0.5]
         (means,) = self._quantiles(*asked)
         residuals = inner - query.rows_at(means, inner.index)[:, places]
         if y is None or isinstance(y, pd.DataFrame):
@@ -514,7 +516,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     def _tables(self, fh: Any, X: Any, alpha: Sequence[float]) -> list[pd.DataFrame]:
         """Quantiles at a horizon, one table for each probability."""
         query = read_horizon(self._context, fh)
-        asked = self._known(X), query.times, query.offsets, alpha, "X"
+        asked = self._known(X), query.times, query.offsets, alpha
         return self._framed(query, self._quantiles(*asked))
 
     def _framed(self, query: Query, arrays: Any) -> list[pd.DataFrame]:
@@ -522,14 +524,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         return [pd.DataFrame(x, index=query.index, columns=columns) for x in arrays]
 
     def _quantiles(
-        self,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        alpha: Sequence[float],
-        inputs_name: str = "inputs",
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> list[np.ndarray]:
-        warn_of_unknown_inputs(panel, times, offsets, inputs_name)
         why = "its first row ({} such times): nothing is known from there."
         refuse_early(panel, times, offsets, panel.start, why)
         return super()._quantiles(panel, times, offsets, alpha)
@@ -539,6 +535,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     ) -> np.ndarray:
         if (times > np.repeat(panel.end, np.diff(offsets))).all():
             return super()._observed_quantiles(panel, times, offsets, alpha)
+        warn_of_unknown_inputs(panel, times, offsets, _FURTHER)
         model = self._forecasting()
         query = model, panel, times, offsets, model.path_errors
         answers, scaler = answers_at(*query, path_at_rows=False), model.units.scaler
@@ -546,23 +543,22 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         return scaler.within_limits(np.stack(ends), panel, offsets)
 
     def _path(self, y: Any) -> Any:
-        trained = self._trained_transformer()
-        return seams.wing("questions").Path(trained, as_panel(y, name="y"), "y")
+        self._forecasting()
+        return seams.wing("questions").Path(self.transformer_, as_panel(y, name="y"), "y")
 
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
-        trained, options = self._trained_transformer(), {"reset": False, "name": "y"}
-        return read_panel(trained, as_panel(X, name="y"), inputs=inputs, **options)
+        self._forecasting()
+        panel, options = as_panel(X, name="y"), {"reset": False, "name": "y"}
+        return read_panel(self.transformer_, panel, inputs=inputs, **options)
 
     def _forecasting(self) -> ModelEmbedder:
-        return self._trained_transformer().embedder_
-
-    def _trained_transformer(self) -> NeuralTransformer:
         if self.state == "new":
             self.check_is_fitted()
-        return self.transformer_
+        return self.transformer_.embedder_
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        return self.transformer_._outlook(panel, times, offsets)
+        warn_of_unknown_inputs(panel, times, offsets, _FURTHER)
+        return self._forecasting().outlook(panel, times, offsets)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

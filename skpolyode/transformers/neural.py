@@ -642,13 +642,13 @@ def _section(cls: type, name: str) -> str:
 
 
 def warn_of_unknown_inputs(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, name: str = "inputs"
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, name: str = "inputs="
 ) -> None:
     """Warn, once per forecast, of series whose inputs end before the query times.
 
     That is, at or before the last observation, or later if their rows are regular. Irregular rows
     and impulses mean that nothing changes after them. The times of each series start at `offsets`
-    (B + 1,). `name` is the parameter that takes inputs.
+    (B + 1,). `name` says which parameter takes inputs.
     """
     if panel.inputs is None:
         return
@@ -666,7 +666,7 @@ def warn_of_unknown_inputs(
         warnings.warn(
             f"of {len(unknown)} series, the first of which is {plain_repr(panel.ids[unknown[0]])}, "
             f"{what}: inputs keep their last values, and there are no further impulses. Give "
-            f"{name}={remedy}.",
+            f"{name}{remedy}.",
             stacklevel=3,
         )
 
