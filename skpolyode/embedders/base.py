@@ -145,11 +145,13 @@ class Combiner(Protocol):
     def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
         """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""
 
-    def of_series(self, scaler: ChannelScaler, panel: Panel, *asked: np.ndarray) -> Others:
+    def of_series(
+        self, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray
+    ) -> Others:
         """Forecasts (Q, D), by name, of models that need whole series, not only states.
 
-        What is `asked` are rising rows (O,) of the panel, times (Q,) after them, row by row, and
-        their numbers (O,). Then the unit of the errors of combined forecasts, (Q, D) or 1.
+        They are of `times` (Q,), from the `rows` (Q,) of a panel and all before. Then the unit of
+        the errors of combined forecasts, (Q, D) or 1.
         """
 
 

@@ -450,8 +450,8 @@ class ModelEmbedder(Embedder):
     ) -> Ends:
         """Ends after `rows` (O,) of a panel, from which combined forecasts start."""
         cells, rows = self.standardised(panel), panel.offsets[1:] - 1 if rows is None else rows
-        asked = panel, rows, times, np.diff(offsets)
-        others = self.stacking.of_series(self.units.scaler, *asked)
+        each = rows[series_index(offsets)]
+        others = self.stacking.of_series(self.units.scaler, panel, each, times)
         driven = None if ends.panel is panel else cells.driven[rows]
         return Ends(*ends[:3], self.stacking.known_at(cells, rows), driven, others)
 

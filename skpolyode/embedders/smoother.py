@@ -85,9 +85,7 @@ def path_of(
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
-        place = place[np.argsort(asked.row[place], kind="stable")]
-        rows, counts = np.unique(asked.row[place], return_counts=True)
-        others, _ = stacking.of_series(scaler, seen, rows, asked.times[place], counts)
+        others, _ = stacking.of_series(scaler, seen, asked.row[place], asked.times[place])
         series, known = series_of_rows(seen)[asked.row], embedder.known(seen)
         elapsed = embedder.elapsed(seen, asked.times, series)
         for start in range(0, len(place), CHUNK_TIMES):

@@ -40,7 +40,7 @@ from skpolyode.ensemble.paths import late_path_errors
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.fit_report import Decision
 from skpolyode.panel import Panel
-from skpolyode.panel.select import series_of_rows, take
+from skpolyode.panel.select import take
 from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import register_as, saved
 from skpolyode.transformers.stages import FitState, StackForecasts
@@ -460,12 +460,14 @@ def learn_stacking(
     return StackedForecast(**vars(whole), names=names, **weights_of), backtest
 
 
-def _of_structure(models: Any, scaler: ChannelScaler, *asked: Any) -> tuple[np.ndarray, ...]:
+def _of_structure(
+    models: Any, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Structural forecasts (Q, D) and their expected errors (Q, D), in the units of the model.
 
     Unknown expected errors are 1, as for the mean.
     """
-    means, deviations = models.forecast_from(*asked)
+    means, deviations = models.forecast_from(panel, rows, times, np.ones_like(rows))
     expected = np.maximum(deviations / scaler.scale, NEGLIGIBLE)
     return scaler.read(means), np.where(np.isnan(expected), 1.0, expected)
 
@@ -478,14 +480,13 @@ def _of_structure_by_folds(
     With fewer than three series, by models of all of them.
     """
     n_folds = FEWEST_FOLDS if learned.n_series >= FEWEST_FOLDS else 1
-    series = np.arange(learned.n_series) % n_folds
-    origin = asked.whose[series_of_rows(asked.panel)[asked.origins]] % n_folds
-    found = np.empty((2, len(asked.rows), learned.n_channels))
+    found, origins = np.empty((2, len(asked.rows), learned.n_channels)), asked.origins[asked.origin]
     for k in range(n_folds):
-        models = learn(learned[series != k] if n_folds > 1 else learned)
-        own, rows = origin == k, np.repeat(origin == k, asked.counts)
-        query = asked.panel, asked.origins[own], asked.times[rows], asked.counts[own]
-        found[:, rows] = _of_structure(models, scaler, *query)
+        others = np.arange(learned.n_series) % n_folds != k
+        models = learn(learned[others] if n_folds > 1 else learned)
+        own = asked.series % n_folds == k
+        query = asked.panel, origins[own], asked.times[own]
+        found[:, own] = _of_structure(models, scaler, *query)
     return found
 
 
@@ -610,10 +611,11 @@ def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     """
     model, trained, tested, new_from = state.embedder, state.trained, state.judging, None
     panel, learn = state.panel, stage.structural
-    if tested is not None and len(trained) == len(panel):  # the ends of series
-        tested, new_from = panel, panel.offsets[:-1] + trained.lengths
     if len(panel) >= FEWEST_TO_HOLD_OUT:
         learn = None
+    if learn and tested is not None and len(trained) == len(panel):
+        # Structural forecasts of the ends of series that judge need their beginnings.
+        tested, new_from = panel, panel.offsets[:-1] + trained.lengths
     options = {"new_from": new_from, "period": stage.period, "structural": learn}
     judged = trained if tested is None else tested
     unit, n_series = model.units.time_scale, len(judged)
