@@ -412,7 +412,7 @@ def learn_stacking(
         Lengths of seasons, in the units of `times`: one of them or all together; empty for none.
         None: detect seasons, if there are any.
     structural : callable or None, default=None
-        Learns structural models from a panel. Those of other folds are judged, too.
+        Learns structural models from a panel; those of other folds are judged and combined, too.
 
     Returns
     -------
@@ -607,12 +607,11 @@ register_as(LateCalibration, lambda late: late.learned)
 def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     """Give the embedder its weights and errors, which are learned when forecasts are asked for.
 
-    See `learn_stacking`; there are no structural models of many series.
+    Many series have no structural models.
     """
     model, trained, tested, new_from = state.embedder, state.trained, state.judging, None
-    panel, learn = state.panel, stage.structural
-    if len(panel) >= FEWEST_TO_HOLD_OUT:
-        learn = None
+    panel = state.panel
+    learn = stage.structural if len(panel) < FEWEST_TO_HOLD_OUT else None
     if learn and tested is not None and len(trained) == len(panel):
         # Structural forecasts of the ends of series that judge need their beginnings.
         tested, new_from = panel, panel.offsets[:-1] + trained.lengths

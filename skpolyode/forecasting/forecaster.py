@@ -67,7 +67,7 @@ def _trained(forecaster: Any) -> dict[str, Any]:
     """Attributes that a file holds: what was trained, without series and horizons."""
     held = {name: value for name, value in vars(forecaster).items() if name in _TRAINED}
     if held:
-        held |= {"_state": "pretrained", "_pretrained_attrs": _TRAINED}
+        held |= {"_state": "pretrained", "_pretrained_attrs": [*_TRAINED]}
     return held | {"_config_dynamic": forecaster._config_dynamic}
 
 
@@ -275,7 +275,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         panel = as_panel(y, name="y")
         with unchanged_by_errors(self):
             self._train(panel)
-            self._pretrained_attrs = _TRAINED
+            self._pretrained_attrs = [*_TRAINED]
             self._state = "pretrained"
         return self
 
