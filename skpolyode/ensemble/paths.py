@@ -453,7 +453,7 @@ def answers_at(
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         found = _outlook(model, panel, times[ahead], before[ahead], with_values=with_values)
-        answers.put(ahead, **found._asdict())
+        answers.put(ahead, values=found.values, signs=found.signs, expected=found.expected)
     if is_between.any():
         query = panel, times[is_between], offsets_from(is_between)[offsets]
         inside = None if gaps is None else Gaps(*(column[is_between] for column in gaps))
@@ -464,12 +464,10 @@ def answers_at(
     is_beside = np.isnan(answers.distance)
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
     if len(beside):  # after the last observation of a channel
-        ends, first = (panel.offsets[1:] - 1)[series[beside]], panel.offsets[:-1][series[beside]]
         # A time before the first row of a series counts as equally long after its last row.
-        origin, when = np.where(before[beside] < 0, ends, before[beside]), times[beside]
-        mirrored = panel.times[ends] + panel.times[first] - when
-        when = np.where(before[beside] < 0, mirrored, when)
-        found = _outlook(model, panel, when, origin, with_values=False)
+        rows, at, ends = before[beside], times[beside], (panel.offsets[1:] - 1)[series[beside]]
+        at = np.where(rows < 0, panel.times[ends] + panel.start[series[beside]] - at, at)
+        found = _outlook(model, panel, at, np.where(rows < 0, ends, rows), with_values=False)
         answers.signs[beside, :, EXPECTED] = found.signs[..., EXPECTED]
         expected = np.where(is_beside[beside], found.expected, answers.expected[beside])
         answers.put(beside, expected=expected)
