@@ -37,7 +37,7 @@ sys.path.pop(0)
 
 
 # What needs that stage of a fit.
-STACKED = re.compile("stacking|sample_paths|crossing_times|ForecastDisplay|_interval|_quantiles")
+STACKED = re.compile("stacking|sample_paths|crossing_times|Forecast(er|Display)|_interval|_quant")
 
 
 @pytest.mark.usefixtures("close_figures")

@@ -20,7 +20,7 @@ from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query, refuse_early
 from skpolyode.panel.select import context_starts, observed_part, series_chunks, take
-from skpolyode.panel.units import Standardised, Units
+from skpolyode.panel.units import ChannelScaler, Standardised, Units
 from skpolyode.saving.codec import register_as, saved
 from skpolyode.threads import learning, one_thread
 
@@ -109,6 +109,9 @@ def take_known(known: Known, series: Any) -> Known:
     return {name: part[series] for name, part in known.items()}
 
 
+Others = tuple[Known, np.ndarray | float]
+
+
 class Combiner(Protocol):
     """Combines forecasts of a model with those from its state for each series.
 
@@ -144,6 +147,15 @@ class Combiner(Protocol):
 
     def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
         """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""
+
+    def of_series(
+        self, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray
+    ) -> Others:
+        """Forecasts (Q, D), by name, of models that need whole series, not only states.
+
+        They are of `times` (Q,), from the `rows` (Q,) of a panel and all before. Then the unit of
+        the errors of combined forecasts, (Q, D) or 1.
+        """
 
 
 class Late:

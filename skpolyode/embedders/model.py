@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from skpolyode.embedders.base import (
     Embedder,
     Known,
     MemoryReadout,
+    Others,
     cut,
     lead_batches,
     map_chunks,
@@ -49,9 +50,10 @@ class Ends(NamedTuple):
 
     panel: Panel  # the series, or only their last rows
     start: np.ndarray  # float64 (B,): first observations
-    states: Callable[[slice], State]  # states of the model at the ends of some of them
+    states: Callable[[slice], State] | None  # of the model at the ends of some; None: not needed
     known: Known | None = None  # state of the combiner; None: forecasts of the model alone
     driven: np.ndarray | None = None  # (B, F): responses to inputs at the first rows of the panel
+    others: Others = ({}, 1.0)  # of `Combiner.of_series`
 
 
 @saved(
@@ -446,13 +448,29 @@ class ModelEmbedder(Embedder):
 
         They are within the limits of channels.
         """
-        known = self.known(panel) if combine and self.stacking is not None else None
-        found = self.continued(self._ends(panel, known), times, offsets)
-        scaler = self.units.scaler
+        ends = self._ends(panel)
+        if combine and self.stacking is not None:
+            ends = self._stacked(ends, panel, times, offsets)
+        scaler, found = self.units.scaler, self.continued(ends, times, offsets)
         return scaler.within_limits(scaler.inverse(found), panel, offsets)
 
-    def _ends(self, panel: Panel, known: Known | None) -> Ends:
-        return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]), known)
+    def _ends(self, panel: Panel, rows: np.ndarray | None = None) -> Ends:
+        """What forecasts start from after `rows` (O,); None: after the last row of each series."""
+        if rows is None or np.array_equal(rows, panel.offsets[1:] - 1):
+            return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
+        series, model = series_of_rows(panel)[rows], self.follower
+        pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
+        return Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
+
+    def _stacked(
+        self, ends: Ends, panel: Panel, times: np.ndarray, offsets: np.ndarray, rows: Any = None
+    ) -> Ends:
+        """Ends after `rows` (O,) of a panel, from which combined forecasts start."""
+        cells, rows = self.standardised(panel), panel.offsets[1:] - 1 if rows is None else rows
+        each = rows[series_index(offsets)]
+        others = self.stacking.of_series(self.units.scaler, panel, each, times)
+        driven = None if ends.panel is panel else cells.driven[rows]
+        return Ends(*ends[:3], self.stacking.known_at(cells, rows), driven, others)
 
     def continued(self, ends: Ends, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Forecasts (Q, D) at times (Q,) after the series end, in standard deviations."""
@@ -463,18 +481,17 @@ class ModelEmbedder(Embedder):
         def answer(batch: tuple[slice, slice, np.ndarray, np.ndarray]) -> None:
             part, where, leads, asked = batch
             durations, here = (end - ends.start)[part], panel[part]
-            run = self.free_run(ends.states(part), durations, leads, here)
+            run = self.free_run(ends.states(part), durations, leads, here)[asked]
             if ends.known is not None:
-                series = np.repeat(np.arange(here.n_series), leads.shape[1])
-                elapsed = (durations[:, None] + leads).ravel() / unit
-                since = ((here.end - here.start)[:, None] + leads).ravel() / unit
+                series, lead = np.nonzero(asked)[0], leads[asked]
+                since = ((here.end - here.start)[series] + lead) / unit
                 before = ends.driven if ends.driven is None else ends.driven[part]
                 driven = self.responses(here, since, series, before)
-                given = {"run": run.reshape(len(series), -1)}
+                given = {"run": run} | take_known(ends.others[0], where)
                 known = take_known(take_known(ends.known, part), series)
-                found = self.stacking.combine(given, known, elapsed, driven)
-                run = self.units.scaler.at_mean(found.reshape(run.shape))
-            values[where] = run[asked]
+                elapsed = (durations[series] + lead) / unit
+                run = self.stacking.combine(given, known, elapsed, driven)
+            values[where] = self.units.scaler.at_mean(run)
 
         map_threads(answer, list(lead_batches(panel, times, offsets, end)))
         return values
@@ -493,12 +510,35 @@ class ModelEmbedder(Embedder):
                 stacklevel=3,
             )
 
-    def outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        """Stacked forecasts and the predictors of their errors; see `forecast_values`."""
-        last = panel.offsets[1:] - 1
-        ends = self._ends(panel, self.known(panel))
-        leads = time_since_seen(panel, last[series_index(offsets)], times)
-        spread = self.calibration.known_at(self.standardised(panel).values, panel.offsets, last)
+    def outlook(
+        self,
+        panel: Panel,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        rows: np.ndarray | None = None,
+        *,
+        with_values: bool = True,
+    ) -> Ahead:
+        """Stacked forecasts and the predictors of their errors.
+
+        Parameters
+        ----------
+        panel : Panel
+            Panel without empty rows.
+        times : float64 ndarray of shape (Q,)
+            Forecast times, on the clock of the panel, origin by origin.
+        offsets : int64 ndarray of shape (O + 1,)
+            Where the times of each origin start.
+        rows : int64 ndarray of shape (O,) or None, default=None
+            The origins, rising among all rows of the panel. None: the last row of each series.
+        with_values : bool, default=True
+            Whether to compute forecasts, or only predictors.
+        """
+        ends = self._stacked(self._ends(panel, rows), panel, times, offsets, rows)
+        ends = ends if with_values else ends._replace(states=None)
+        at = panel.offsets[1:] - 1 if rows is None else rows
+        leads = time_since_seen(panel, at[series_index(offsets)], times)
+        spread = self.calibration.known_at(self.standardised(panel).values, panel.offsets, at)
         return self.outlook_from(ends, times, offsets, leads, spread)
 
     def outlook_from(
@@ -509,12 +549,14 @@ class ModelEmbedder(Embedder):
         `leads` (Q, D) are the times since each channel was observed, `spread` (B, ...) the state of
         the calibration.
         """
-        series, values = series_index(offsets), self.continued(ends, times, offsets)
+        series, values = series_index(offsets), np.full(leads.shape, np.nan)
+        if ends.states is not None:
+            values = self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
         leads = self.units.scaler.known(leads, np.inf)
         signs = self.calibration.signs(spread[series], expected)
-        return Ahead(values, leads, signs, np.ones(values.shape))
+        return Ahead(values, leads, signs, ends.others[1] * np.ones(values.shape))
 
     def free_run(
         self, states: State, durations: np.ndarray, leads: np.ndarray, panel: Panel
@@ -535,54 +577,8 @@ class ModelEmbedder(Embedder):
                 mean = self.exact.look_ahead_under(course, states, since, elapsed)
         return self.units.scaler.at_mean(mean.cpu().numpy())
 
-    def forecast_from(
-        self,
-        panel: Panel,
-        origins: np.ndarray,
-        times: np.ndarray,
-        counts: np.ndarray,
-        **others: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Combined forecasts (Q, D), in standard deviations, from the rows up to several origins.
-
-        Also returns the size (Q, D) of the errors that simple forecasts expect.
-
-        Parameters
-        ----------
-        panel : Panel
-            Panel without empty rows.
-        origins : int64 ndarray of shape (O,)
-            Increasing indices among all rows of the panel.
-        times : float64 ndarray of shape (Q,)
-            Forecast times, on the clock of the panel, origin by origin.
-        counts : int64 ndarray of shape (O,)
-            Number of times for each origin.
-        **others : dict of str to float64 ndarray of shape (Q, D)
-            Further forecasts to combine, such as "structural" ones.
-        """
-        run = self.runs_from(panel, origins, times, counts)
-        before = np.repeat(origins, counts)
-        known, elapsed = self.known_from(panel, before, times)
-        driven = self.responses(panel, elapsed, series_of_rows(panel)[before])
-        stacked = self.stacking.combine({"run": run} | others, known, elapsed, driven)
-        return self.units.scaler.at_mean(stacked), self.stacking.expected_errors(known, elapsed)
-
-    def known_from(
-        self, panel: Panel, before: np.ndarray, times: np.ndarray
-    ) -> tuple[Known, np.ndarray]:
-        """State of the combiner after the row `before` (Q,) each time (Q,), and elapsed times."""
-        rows, (origins, origin) = self.standardised(panel), np.unique(before, return_inverse=True)
-        known = take_known(self.stacking.known_at(rows, origins), origin)
-        since = (times - panel.times[before]) / self.units.time_scale
-        return known, rows.times[before] + since
-
     def runs_from(
         self, panel: Panel, origins: np.ndarray, times: np.ndarray, counts: np.ndarray
     ) -> np.ndarray:
-        """Free runs (Q, D), in standard deviations, from several origins; see `forecast_from`."""
-        series = series_of_rows(panel)[origins]
-        states = self.states_at(panel, origins, self.follower)
-        pasts, start = take(panel, series, origins, origins + 1), panel.start[series]
-        return self.continued(
-            Ends(pasts, start, partial(select, states)), times, offsets_from(counts)
-        )
+        """Free runs (Q, D), in standard deviations, from several origins; see `outlook`."""
+        return self.continued(self._ends(panel, origins), times, offsets_from(counts))

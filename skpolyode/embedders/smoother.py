@@ -77,13 +77,16 @@ def path_values(
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
+        others, _ = stacking.of_series(scaler, seen, asked.row[place], asked.times[place])
         series, known = asked.series, embedder.known(seen)
         elapsed = embedder.elapsed(seen, asked.times, series)
         for start in range(0, len(place), CHUNK_TIMES):
-            part = place[start : start + CHUNK_TIMES]
+            chunk = slice(start, start + CHUNK_TIMES)
+            part = place[chunk]
             driven = embedder.responses(seen, elapsed[part], series[part])
-            run, of_series = {"run": signal[part]}, take_known(known, series[part])
-            stacked = stacking.combine(run, of_series, elapsed[part], driven)
+            given = {"run": signal[part]} | take_known(others, chunk)
+            of_series = take_known(known, series[part])
+            stacked = stacking.combine(given, of_series, elapsed[part], driven)
             signal[part] = np.where(is_open[part], stacked, signal[part])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)

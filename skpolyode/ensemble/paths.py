@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
@@ -28,6 +27,7 @@ from skpolyode.ensemble.path_errors import (
     Gaps,
     SizeLaw,
 )
+from skpolyode.futures.continued import Ahead
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
     Query,
@@ -45,9 +45,6 @@ _NOWHERE = np.finfo(np.float64).tiny  # distance at an observation that is not e
 _NEVER = np.sqrt(np.finfo(np.float64).max)  # distance of a channel without any observation
 
 
-Structural = Callable[[Panel, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
 class Answers(NamedTuple):
     """Answers at Q times, series after series."""
 
@@ -57,16 +54,14 @@ class Answers(NamedTuple):
     distance: np.ndarray  # (Q, D): of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     least: np.ndarray  # (Q, D): least standard deviation of the signal; 0 if it is observed exactly
-    floor: np.ndarray  # (Q, D): lower limit of quantiles, in the user's units; see `CellLimits`
-    ceiling: np.ndarray  # (Q, D): upper limit
 
     @classmethod
     def blank(cls, n_times: int, n_channels: int) -> Self:
         """Answers before anything is known: values are NaN."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs, ends = np.zeros((*shape, N_SIGNS)), (np.full(shape, -np.inf), np.full(shape, np.inf))
-        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape), *ends)
+        signs = np.zeros((*shape, N_SIGNS))
+        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape))
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write the given columns at positions (m,)."""
@@ -97,6 +92,11 @@ class Answers(NamedTuple):
             ahead = calibration.half_widths(np.maximum(self.leads, leads), level, self.signs)
             widths = np.where(on_path, widths, ahead)
         return self.expected * np.where(self.distance == 0, 0.0, widths)
+
+    def quantile(self, model: ModelEmbedder, alpha: float) -> np.ndarray:
+        """Quantile (Q, D), in standard deviations from the mean."""
+        half = self.half_widths(model.calibration, model.path_errors, abs(2 * alpha - 1))
+        return self.values + np.sign(alpha - 0.5) * half
 
 
 @saved(
@@ -376,7 +376,6 @@ def answers_at(
     errors: PathErrors,
     *,
     path_at_rows: bool = True,
-    structural: Structural | None = None,
     with_values: bool = True,
     gaps: Gaps | None = None,
 ) -> Answers:
@@ -400,9 +399,6 @@ def answers_at(
     errors : PathErrors
         Of this model.
     path_at_rows : bool, default=True
-    structural : callable or None, default=None
-        Called with the positional arguments of `ModelEmbedder.forecast_from`. Returns forecasts of
-        other models and their expected errors, both (Q, D), in standard deviations.
     with_values : bool, default=True
         Whether to compute values, or only what their intervals depend on.
     gaps : Gaps or None, default=None
@@ -412,8 +408,6 @@ def answers_at(
     asked, scaler = PathQuery.of(observed_part(panel), times, offsets), model.units.scaler
     panel, series = asked.seen, asked.series
     answers = Answers.blank(len(times), panel.n_channels)
-    ends = (limit[series] for limit in scaler.limits.kept_by(panel))
-    answers.put(slice(None), **dict(zip(("floor", "ceiling"), ends, strict=True)))
     before, is_between = places(asked, times, path_at_rows)
     is_between |= not model.forecasts
     answers.put(~is_between & (before < 0), values=0.0)
@@ -430,19 +424,8 @@ def answers_at(
     answers.put(slice(None), leads=leads, least=least)
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
-        ahead = ahead[np.argsort(before[ahead], kind="stable")]
-        at, rows, others, expected = times[ahead], before[ahead], {}, 1.0
-        origins, counts = np.unique(rows, return_counts=True)
-        query = panel, origins, at, counts
-        if structural is not None:
-            others["structural"], expected = structural(*query)
-        if with_values:
-            values, sizes = model.forecast_from(*query, **others)
-            answers.put(ahead, values=values)
-        else:
-            sizes = model.stacking.expected_errors(*model.known_from(panel, rows, at))
-        signs = signs_of_errors(model.standardised(panel).values, panel.offsets, rows, sizes)
-        answers.put(ahead, signs=signs, expected=expected)
+        found = _outlook(model, panel, times[ahead], before[ahead], with_values=with_values)
+        answers.put(ahead, values=found.values, signs=found.signs, expected=found.expected)
     if is_between.any():
         columns = errors.on_path(model, asked, times < asked.times, gaps)
         answers.put(is_between, **{name: own[is_between] for name, own in columns.items()})
@@ -455,12 +438,21 @@ def answers_at(
         # A time before the first row of a series counts as equally long after its last row.
         rows, at, ends = before[beside], times[beside], (panel.offsets[1:] - 1)[series[beside]]
         at = np.where(rows < 0, panel.times[ends] + panel.start[series[beside]] - at, at)
-        known = model.known_from(panel, np.where(rows < 0, ends, rows), at)
-        expected = model.stacking.expected_errors(*known)
-        answers.signs[beside, :, EXPECTED] = np.log(expected)
-        unit = 1.0 if structural is None else expected
-        answers.put(beside, expected=np.where(is_beside[beside], unit, answers.expected[beside]))
+        found = _outlook(model, panel, at, np.where(rows < 0, ends, rows), with_values=False)
+        answers.signs[beside, :, EXPECTED] = found.signs[..., EXPECTED]
+        expected = np.where(is_beside[beside], found.expected, answers.expected[beside])
+        answers.put(beside, expected=expected)
     return answers
+
+
+def _outlook(
+    model: ModelEmbedder, panel: Panel, times: np.ndarray, before: np.ndarray, **options: bool
+) -> Ahead:
+    """Forecasts of any `times` (Q,) from the rows `before` (Q,); see `ModelEmbedder.outlook`."""
+    order = np.argsort(before, kind="stable")
+    rows, counts = np.unique(before, return_counts=True)
+    found = model.outlook(panel, times[order], offsets_from(counts), rows, **options)
+    return Ahead(*(column[np.argsort(order)] for column in found))
 
 
 def places(

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.base import Known, Late, take_known
+from skpolyode.embedders.base import Known, Late, Others, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
+    FEWEST_TO_HOLD_OUT,
     N_FOLDS,
     PRIOR_COUNT,
     BacktestSettings,
@@ -41,8 +42,9 @@ from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.fit_report import Decision
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
+from skpolyode.panel.units import ChannelScaler
 from skpolyode.saving.codec import register_as, saved
-from skpolyode.transformers.stages import FitState
+from skpolyode.transformers.stages import FitState, StackForecasts
 
 RUN, STRUCTURAL = "run", "structural"
 """Names of forecasts that are not of a member: the model's, and with few series structural ones."""
@@ -286,12 +288,16 @@ class StackedForecast(Members):
         reach, it does the same, but less the more weight the free run has.
     unseen : float64 ndarray of shape (D, G)
         Weights for channels that have not been observed yet.
+    structural : StructuralModels or None, default=None
+        Their forecasts need whole series. Where these are not kept, as in streams, those of the
+        mixed model replace them.
     """
 
     names: tuple[str, ...]
     leads: np.ndarray
     weights: np.ndarray
     unseen: np.ndarray
+    structural: Any = None
 
     def at(self, leads: np.ndarray) -> np.ndarray:
         """Weights (n, D, G) at leads (n, D), infinite if unseen."""
@@ -328,6 +334,13 @@ class StackedForecast(Members):
             result[part] = (weights * members).sum(axis=-1)
         return result
 
+    def of_series(self, scaler: ChannelScaler, *asked: Any) -> Others:
+        """Structural forecasts, if there are any; see `Combiner`."""
+        if self.structural is None:
+            return {}, 1.0
+        means, expected = _of_structure(self.structural, scaler, *asked)
+        return {STRUCTURAL: means}, expected
+
 
 def weights_between(
     weights: np.ndarray, unseen: np.ndarray, knots: np.ndarray, leads: np.ndarray
@@ -349,7 +362,7 @@ def learn_stacking(
     *,
     new_from: np.ndarray | None = None,
     period: Sequence[float] | None = None,
-    structural: Callable[[Panel, RollingOrigins], tuple[np.ndarray, np.ndarray]] | None = None,
+    structural: Callable[[Panel], Any] | None = None,
 ) -> tuple[StackedForecast, Backtest]:
     """Learn the weights of a model and of the members from backtests.
 
@@ -371,8 +384,7 @@ def learn_stacking(
         Lengths of seasons, in the units of `times`: one of them or all together; empty for none.
         None: detect seasons, if there are any.
     structural : callable or None, default=None
-        Called with a panel to learn from and rolling origins. Returns structural forecasts
-        (M, D) and the expected size of their errors, in the units of the model.
+        Learns structural models from a panel; those of other folds are judged and combined, too.
 
     Returns
     -------
@@ -388,7 +400,8 @@ def learn_stacking(
         run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
     given, expected = {RUN: run}, np.ones(run.shape)
     if structural is not None:
-        given[STRUCTURAL], expected = structural(learned, asked)
+        by_structure = _of_structure_by_folds(structural, model.units.scaler, learned, asked)
+        given[STRUCTURAL], expected = by_structure
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
         knots = knots_of(sample.leads, sample.actual)
@@ -415,6 +428,36 @@ def learn_stacking(
         whole = learn_members(model, trained if tested is None else tested, rng, seasons)
     weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
     return StackedForecast(**vars(whole), names=names, **weights_of), backtest
+
+
+def _of_structure(
+    models: Any, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Structural forecasts (Q, D) and their expected errors (Q, D), in the units of the model.
+
+    Unknown expected errors are 1, as for the mean.
+    """
+    means, deviations = models.forecast_from(panel, rows, times, np.ones_like(rows))
+    expected = np.maximum(deviations / scaler.scale, NEGLIGIBLE)
+    return scaler.read(means), np.where(np.isnan(expected), 1.0, expected)
+
+
+def _of_structure_by_folds(
+    learn: Callable[[Panel], Any], scaler: ChannelScaler, learned: Panel, asked: RollingOrigins
+) -> np.ndarray:
+    """Structural forecasts and expected errors (2, M + O, D), by models of the other folds.
+
+    With fewer than three series, by models of all of them.
+    """
+    n_folds = FEWEST_FOLDS if learned.n_series >= FEWEST_FOLDS else 1
+    found, origins = np.empty((2, len(asked.rows), learned.n_channels)), asked.origins[asked.origin]
+    for k in range(n_folds):
+        others = np.arange(learned.n_series) % n_folds != k
+        models = learn(learned[others] if n_folds > 1 else learned)
+        own = asked.series % n_folds == k
+        query = asked.panel, origins[own], asked.times[own]
+        found[:, own] = _of_structure(models, scaler, *query)
+    return found
 
 
 def _judges(
@@ -535,17 +578,27 @@ class LateCalibration(FollowsSpread, Late):
 register_as(LateCalibration, lambda late: late.learned)
 
 
-def stack_forecasts(state: FitState) -> None:
-    """Give the embedder its weights and errors, which are learned when forecasts are asked for."""
-    model, parts = state.embedder, (state.trained, state.judging)
-    judged = state.trained if state.judging is None else state.judging
+def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
+    """Give the embedder its weights and errors, which are learned when forecasts are asked for.
+
+    Many series have no structural models.
+    """
+    model, trained, tested, new_from = state.embedder, state.trained, state.judging, None
+    panel = state.panel
+    learn = stage.structural if len(panel) < FEWEST_TO_HOLD_OUT else None
+    if learn and tested is not None and len(trained) == len(panel):
+        # Structural forecasts of the ends of series that judge need their beginnings.
+        tested, new_from = panel, panel.offsets[:-1] + trained.lengths
+    options = {"new_from": new_from, "period": stage.period, "structural": learn}
+    judged = trained if tested is None else tested
     unit, n_series = model.units.time_scale, len(judged)
     seed = state.random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
-    both = Late(lambda: learn_stacking(model, *parts, np.random.RandomState(seed)))
-    stacking = Late(lambda: both.learned[0])
+    asked = model, trained, tested
+    both = Late(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
+    stacking = Late(lambda: replace(both.learned[0], structural=learn and learn(panel)))
     errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
-    trained = None if state.judging is None else state.trained
-    paths = late_path_errors(model, judged, trained)
+    others = None if tested is None or new_from is not None else trained
+    paths = late_path_errors(model, judged, others, new_from)
     state.embedder = replace(model, stacking=stacking, calibration=errors, path_errors=paths)
     state.report.decisions.append(Late(lambda: _decision(stacking, unit, n_series)))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from numbers import Integral
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,9 +15,10 @@ from sktime.datatypes import convert_to
 from sktime.exceptions import NotFittedError
 from sktime.forecasting.base import BaseForecaster
 
+from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.encoders import with_inputs
-from skpolyode.ensemble.paths import Answers, answers_at
+from skpolyode.embedders.fitting import FEWEST_TO_SPLIT
+from skpolyode.ensemble.paths import answers_at
 from skpolyode.ensemble.periods import read_period
 from skpolyode.errors import check_share, naming_owner
 from skpolyode.forecasting.frames import (
@@ -35,40 +36,38 @@ from skpolyode.forecasting.frames import (
     warn_of_exogenous,
     with_levels,
 )
-from skpolyode.forecasting.training import Calibrate, by_position, standardised, train
 from skpolyode.futures.continued import Ahead, SamplesFutures
-from skpolyode.panel import Panel, as_panel, offsets_from, query_times
+from skpolyode.panel import Panel, as_panel
 from skpolyode.panel.query import refuse_early
-from skpolyode.panel.select import drop_empty, observed_series
-from skpolyode.panel.selection import align_to_fit
-from skpolyode.panel.units import CellLimits, quiet_about_doubts, warn_of_codes, within_limits
+from skpolyode.panel.select import drop_empty
 from skpolyode.saving.objects import SafeFiles, register_estimator
 from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
-from skpolyode.transformers.input import as_fitted, check_sizes, credible, unchanged_by_errors
+from skpolyode.transformers.input import read_panel, unchanged_by_errors
 from skpolyode.transformers.neural import (
     NeuralTransformer,
     local_random_state,
     warn_of_unknown_inputs,
 )
+from skpolyode.transformers.stages import StackForecasts
 
-FITTED = (
-    *("transformer_", "calibration_", "structural_"),
-    *("channel_names_", "has_channel_names_"),
-)
-"""Attributes that training sets."""
+# Lengths of the windows that training cuts long series into.
+_ROWS_A_COEFFICIENT = 4  # for each coefficient of the memory
+_N_COEFFICIENTS = 32  # assumed for a model without coefficients
+_SHORTEST_WINDOW = 16  # rows
 
-_MOMENT = 1e-6  # typical gaps after the last row, which itself has an in-sample forecast
 _N_LEVELS = 50  # quantiles that a variance is computed from
 _N_SAMPLES = 200  # of a distribution of skpro
+_FURTHER = "inputs=, or X= in methods of sktime"
+_TRAINED = ["transformer_"]  # attributes that training sets
 _MTYPES = ["pd.DataFrame", "pd-multiindex", "pd_multiindex_hier"]  # formats that it reads
 
 
 def _trained(forecaster: Any) -> dict[str, Any]:
     """Attributes that a file holds: what was trained, without series and horizons."""
-    held = {name: value for name, value in vars(forecaster).items() if name in FITTED}
+    held = {name: value for name, value in vars(forecaster).items() if name in _TRAINED}
     if held:
-        held |= {"_state": "pretrained", "_pretrained_attrs": list(FITTED)}
+        held |= {"_state": "pretrained", "_pretrained_attrs": [*_TRAINED]}
     return held | {"_config_dynamic": forecaster._config_dynamic}
 
 
@@ -107,7 +106,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     Attributes
     ----------
     transformer_ : PolyODETransformer, or the type of `transformer`
-        The trained model.
+        The trained model, with all that forecasts and paths have learned. What follows is part of
+        it. Weights, intervals and structural models are learned when they are first asked for.
     calibration_ : Calibration
         Half widths of the intervals, by channel and lead.
     structural_ : StructuralModels or None
@@ -186,12 +186,17 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         "capability:pred_int:insample": True,
         "capability:update": True,
         "capability:pretrain": True,
-        "pretrain:fitted_params": list(FITTED),
+        "pretrain:fitted_params": _TRAINED,
         "capability:random_state": True,
         "property:randomness": "derandomized",
         "requires-fh-in-fit": False,
         "X-y-must-have-same-index": False,
     }
+
+    calibration_ = property(attrgetter("transformer_.embedder_.calibration"))
+    structural_ = property(attrgetter("transformer_.embedder_.stacking.structural"))
+    channel_names_ = property(attrgetter("transformer_.channel_names_"))
+    has_channel_names_ = property(attrgetter("transformer_.has_channel_names_"))
 
     update = undone_by_errors(BaseForecaster.update)
     update_predict_single = undone_by_errors(BaseForecaster.update_predict_single)
@@ -270,7 +275,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         panel = as_panel(y, name="y")
         with unchanged_by_errors(self):
             self._train(panel)
-            self._pretrained_attrs = list(FITTED)
+            self._pretrained_attrs = [*_TRAINED]
             self._state = "pretrained"
         return self
 
@@ -327,8 +332,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         --------
         interpolate_interval : Intervals around these values.
         """
-        panel, flat, offsets, answers = self._path(y, times, relative_to)
-        return panel.like(flat, self._quantile(answers, 0.5), offsets)
+        return self._path(y).value(times, relative_to)
 
     def interpolate_interval(
         self, y: Any, times: Any = None, coverage: float = 0.9, relative_to: str | None = None
@@ -354,13 +358,7 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
             After the last observation of a channel, the ends are those of `forecast_interval`.
             Before the first row, intervals are as wide as those of a forecast of equal lead.
         """
-        check_share("coverage", coverage)
-        panel, flat, offsets, answers = self._path(y, times, relative_to)
-        lower, upper = (
-            panel.like(flat, self._quantile(answers, (1 + side * coverage) / 2), offsets)
-            for side in (-1, 1)
-        )
-        return lower, upper
+        return self._path(y).interval(times, coverage, relative_to)
 
     def predict_residuals(self, y: Any = None, X: Any = None) -> Any:
         """Observations minus their predictions, each instance at its own times.
@@ -384,21 +382,22 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         is_unnamed = isinstance(y, pd.Series) and y.name is None
         places = channel_places(self._context.y.columns, inner.columns, is_unnamed)
         query = read_index(self._context, inner.index)
-        means = self._quantile(self._answer(query, X), 0.5)
+        asked = self._known(X), query.times, query.offsets, [0.5]
+        (means,) = self._quantiles(*asked)
         residuals = inner - query.rows_at(means, inner.index)[:, places]
         if y is None or isinstance(y, pd.DataFrame):
             return residuals
         return convert_to(residuals, self._y_metadata["mtype"])
 
     def _pretrain(self, y: pd.DataFrame, X: Any = None, fh: Any = None) -> Self:
-        self._train(read_context(y.astype(np.float64), X=X).panel, y.columns)
+        self._train(read_context(y.astype(np.float64), X=X).panel)
         return self
 
     def _fit(self, y: pd.DataFrame, X: Any, fh: Any) -> Self:
         self._set_context(y.astype(np.float64), X)
         panel = self._context.panel
         if self.state != "pretrained":
-            self._train(panel, y.columns)
+            self._train(panel)
             return self
         names, known = list(y.columns), list(self.channel_names_)
         named = self.has_channel_names_ and all(isinstance(name, str) for name in names)
@@ -427,29 +426,23 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         return list(self._context.y.columns)
 
     def _predict(self, fh: Any, X: Any = None) -> pd.DataFrame:
-        query = read_horizon(self._context, fh)
-        means = self._quantile(self._answer(query, X), 0.5)
-        return pd.DataFrame(means, index=query.index, columns=self._context.y.columns)
+        return self._tables(fh, X, [0.5])[0]
 
     def _predict_quantiles(self, fh: Any, X: Any = None, alpha: Any = None) -> pd.DataFrame:
-        query = read_horizon(self._context, fh)
-        answers = self._answer(query, X)
-        quantiles = np.stack([self._quantile(answers, a) for a in alpha], axis=-1)
+        tables = self._tables(fh, X, alpha)
         columns = pd.MultiIndex.from_product([self._get_varnames(), alpha])
-        cells = quantiles.reshape(len(quantiles), -1)
-        return pd.DataFrame(cells, index=query.index, columns=columns)
+        cells = np.stack(tables, axis=-1).reshape(len(tables[0]), -1)
+        return pd.DataFrame(cells, index=tables[0].index, columns=columns)
 
     def _predict_var(self, fh: Any, X: Any = None, cov: bool = False) -> pd.DataFrame:
         if cov:
             raise NotImplementedError(
                 "covariances between times are not estimated: use predict_var(cov=False)."
             )
-        query = read_horizon(self._context, fh)
-        answers, levels = self._answer(query, X), (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
-        # The mean square of half widths over levels.
-        squares = np.mean([self._half_widths(answers, level) ** 2 for level in levels], axis=0)
-        variances = squares * self.transformer_.scaler_.scale**2
-        return pd.DataFrame(variances, index=query.index, columns=self._get_varnames())
+        levels = (np.arange(_N_LEVELS) + 0.5) / _N_LEVELS
+        ends = self._tables(fh, X, [*(1 - levels) / 2, *(1 + levels) / 2])
+        widths = zip(ends[:_N_LEVELS], ends[_N_LEVELS:], strict=True)
+        return sum(((upper - lower) / 2) ** 2 for lower, upper in widths) / _N_LEVELS
 
     def _predict_proba(self, fh: Any, X: Any = None, marginal: bool = True) -> Any:
         """Empirical distribution of skpro: quantiles at each time, or sampled paths if joint."""
@@ -457,15 +450,13 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
             return super()._predict_proba(fh=fh, X=X, marginal=marginal)
         from skpro.distributions import Empirical
 
-        query = read_horizon(self._context, fh)
         if marginal:
-            answers, levels = self._answer(query, X), (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES
-            samples = np.stack([self._quantile(answers, level) for level in levels])
+            tables = self._tables(fh, X, (np.arange(_N_SAMPLES) + 0.5) / _N_SAMPLES)
         else:
+            query = read_horizon(self._context, fh)
             series = self._futures(lambda: self._known(X), _N_SAMPLES, self.random_state)
             samples = series.paths(query.times, query.offsets).samples.swapaxes(0, 1)
-        columns = self._get_varnames()
-        tables = [pd.DataFrame(cells, index=query.index, columns=columns) for cells in samples]
+            tables = self._framed(query, samples)
         return Empirical(pd.concat(tables, keys=range(len(tables))), time_indep=marginal)
 
     def check_is_fitted(self, method_name: str | None = None) -> None:
@@ -486,16 +477,8 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
     def _set_context(self, y: pd.DataFrame, X: pd.DataFrame | None) -> None:
         self._context = read_context(y, getattr(self.cutoff, "freq", None), X)
 
-    def _train(self, panel: Panel, columns: pd.Index | None = None) -> None:
-        """Train and calibrate a clone of the transformer on a panel.
-
-        `columns` are those of the user's frames, in the same order.
-        """
-        if columns is None:
-            names, named = panel.channel_names, panel.has_channel_names
-        else:
-            names, named = columns, all(isinstance(name, str) for name in columns)
-        self.channel_names_, self.has_channel_names_ = tuple(map(str, names)), named
+    def _train(self, panel: Panel) -> None:
+        """Fit a clone of the transformer, whose forecasts also combine seasons and structure."""
         with naming_owner(self):
             period = read_period(self.period, panel.time_unit)
         transformer, random_state = self.transformer, self.random_state
@@ -514,116 +497,68 @@ class PolyODEForecaster(SafeFiles, SamplesFutures, BaseForecaster):
         options = {"random_state": int(rng.randint(2**31 - 1)), "validation_fraction": share}
         transformer = clone(transformer).set_params(**options)
         seed = int(random_state if isinstance(random_state, Integral) else rng.randint(2**31 - 1))
-        limits = CellLimits.of(panel)
-        panel = by_position(drop_empty(within_limits(panel, limits, "y").since_start(), "y"))
-        warn_of_codes(panel, "y")
-        check_sizes(panel, name="y")
-        stage = Calibrate(panel, seed, period)
-        train(transformer, panel, limits, [stage])
-        few = StructuralModels.learn(panel, seed, period) if stage.is_few else None
-        self.transformer_, self.structural_ = transformer, few
-        self.calibration_ = stage.calibration
-
-    def _answer(self, query: Query, X: pd.DataFrame | None) -> Answers:
-        """Answers to a query, with X so far and further rows of it."""
-        return self._answers(self._known(X), query.times, query.offsets, inputs_name="X")
+        stage = StackForecasts(period, lambda few: StructuralModels.learn(few, seed, period))
+        panel = drop_empty(panel, "y")
+        length = _ROWS_A_COEFFICIENT * getattr(transformer, "n_coefficients", _N_COEFFICIENTS)
+        if panel.n_series < FEWEST_TO_SPLIT:
+            # Short windows, so that several can be held out: training stops by their errors.
+            length = min(length, max(_SHORTEST_WINDOW, panel.n_observations // 8))
+        options = {"window_rows": length, "skip": [stage.name], "then": [stage], "name": "y"}
+        self.transformer_ = transformer.fit_stages(panel, **options)
 
     def _known(self, X: pd.DataFrame | None) -> Panel:
+        """The series as the transformer reads them, with further rows of X."""
         context = self._context
         if X is not None:
             context = read_context(context.y, context.freq, extended(context.X, X, "X"))
-        return context.panel
+        return self._continued_panel(context.panel, None)
+
+    def _tables(self, fh: Any, X: Any, alpha: Sequence[float]) -> list[pd.DataFrame]:
+        """Quantiles at a horizon, one table for each probability."""
+        query = read_horizon(self._context, fh)
+        asked = self._known(X), query.times, query.offsets, alpha
+        return self._framed(query, self._quantiles(*asked))
+
+    def _framed(self, query: Query, arrays: Any) -> list[pd.DataFrame]:
+        columns = self._context.y.columns
+        return [pd.DataFrame(x, index=query.index, columns=columns) for x in arrays]
 
     def _quantiles(
         self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
     ) -> list[np.ndarray]:
-        answers = self._answers(panel, times, offsets)
-        return [self._quantile(answers, a) for a in alpha]
+        why = "its first row ({} such times): nothing is known from there."
+        refuse_early(panel, times, offsets, panel.start, why)
+        return super()._quantiles(panel, times, offsets, alpha)
 
-    def _answers(
-        self,
-        panel: Panel,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        path_at_rows: bool = False,
-        inputs_name: str = "inputs",
-    ) -> Answers:
-        """As `answers_at`, for any series; NaN for those without any observation.
+    def _observed_quantiles(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
+    ) -> np.ndarray:
+        if (times > np.repeat(panel.end, np.diff(offsets))).all():
+            return super()._observed_quantiles(panel, times, offsets, alpha)
+        warn_of_unknown_inputs(panel, times, offsets, _FURTHER)
+        model = self._forecasting()
+        query = model, panel, times, offsets, model.path_errors
+        answers, scaler = answers_at(*query, path_at_rows=False), model.units.scaler
+        ends = [scaler.inverse(answers.quantile(model, a)) for a in alpha]
+        return scaler.within_limits(np.stack(ends), panel, offsets)
 
-        Times of the panel, and `times` (Q,), count from the start of each series. `inputs_name` is
-        the parameter with the inputs, for the warning that inputs are missing.
-        """
-        model, scaler = self.transformer_.embedder_, self.transformer_.scaler_
-        warn_of_unknown_inputs(panel, times, offsets, inputs_name)
-        panel = as_fitted(self.transformer_, by_position(credible(panel, scaler, "y")), "y")
-        answers, known = Answers.blank(len(times), panel.n_channels), observed_series(panel)
-        if not known.any():
-            return answers
-        asked = np.repeat(known, np.diff(offsets))
-        panel, offsets, times = panel[known], offsets_from(np.diff(offsets)[known]), times[asked]
-        if not path_at_rows:
-            why = "its first row ({} such times): nothing is known from there."
-            refuse_early(panel, times, offsets, panel.start, why)
-        structural = None
-        if (models := self.structural_) is not None:
-
-            def structural(*query: Any) -> tuple[np.ndarray, np.ndarray]:
-                return standardised(scaler, models.forecast_from(*query))
-
-        options = {"path_at_rows": path_at_rows, "structural": structural}
-        found = answers_at(model, panel, times, offsets, model.path_errors, **options)
-        answers.put(asked, **found._asdict())
-        return answers
-
-    def _path(
-        self, y: Any, times: Any, relative_to: str | None
-    ) -> tuple[Panel, np.ndarray, np.ndarray, Answers]:
-        """Aligned series, query times (Q,), offsets of those of each series, and the answers."""
-        panel = self._aligned(y)
-        observed = panel.times, panel.offsets
-        flat, offsets = observed if times is None else query_times(panel, times, relative_to)
-        return panel, flat, offsets, self._answers(panel, flat, offsets, path_at_rows=True)
-
-    def _aligned(self, y: Any) -> Panel:
-        """Panel with times since its start; channels are matched by name if both have names."""
-        if self.state == "new":
-            self.check_is_fitted()
-        return align_to_fit(as_panel(y, name="y"), self, "y").since_start()
+    def _path(self, y: Any) -> Any:
+        self._forecasting()
+        return seams.wing("questions").Path(self.transformer_, as_panel(y, name="y"), "y")
 
     def _continued_panel(self, X: Any, inputs: Any) -> Panel:
-        """Series with the channels of training, and additional inputs."""
-        panel = self._aligned(X)
-        with quiet_about_doubts():  # answers warn of them
-            panel = within_limits(panel, self.transformer_.scaler_.limits, "y")
-        if inputs is None:
-            return panel
-        encoder = self.transformer_.embedder_.inputs
-        return with_inputs(panel, encoder, inputs, type(self).__name__)[0]
+        self._forecasting()
+        panel, options = as_panel(X, name="y"), {"reset": False, "name": "y"}
+        return read_panel(self.transformer_, panel, inputs=inputs, **options)
 
     def _forecasting(self) -> ModelEmbedder:
         if self.state == "new":
             self.check_is_fitted()
-        return replace(self.transformer_.embedder_, calibration=self.calibration_)
+        return self.transformer_.embedder_
 
     def _outlook(self, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Ahead:
-        # At the last row the forecaster answers with the forecast of that row.
-        end = np.repeat(panel.end, np.diff(offsets))
-        least = _MOMENT * self.transformer_.time_scale_
-        later = np.maximum(times, end + np.maximum(least, 4 * np.spacing(np.abs(end))))
-        answers = self._answers(panel, later, offsets)
-        return Ahead(answers.values, answers.leads, answers.signs, answers.expected)
-
-    def _quantile(self, answers: Answers, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) in the units of the data, within limits; the median is the forecast."""
-        widths = self._half_widths(answers, abs(2 * alpha - 1))
-        ends = answers.values + np.sign(alpha - 0.5) * widths
-        found = np.clip(self.transformer_.scaler_.inverse(ends), answers.floor, answers.ceiling)
-        return found + 0.0  # no minus zero
-
-    def _half_widths(self, answers: Answers, level: float) -> np.ndarray:
-        """Half widths (Q, D) of the intervals at a level, in standard deviations."""
-        errors = self.transformer_.embedder_.path_errors
-        return answers.half_widths(self.calibration_, errors, level)
+        warn_of_unknown_inputs(panel, times, offsets, _FURTHER)
+        return self._forecasting().outlook(panel, times, offsets)
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

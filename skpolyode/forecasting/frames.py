@@ -22,7 +22,6 @@ from skpolyode.panel.cells import as_timedelta
 from skpolyode.panel.convert import has_channels_first
 from skpolyode.panel.query import moments, refuse_words
 from skpolyode.panel.readers.long import refuse_repeated_rows, refuse_swapped_levels
-from skpolyode.panel.rows import default_channel_names
 from skpolyode.transformers.input import unchanged_by_errors
 
 
@@ -155,8 +154,7 @@ class Context:
     freq : offset or None
         Step of integer horizons, if the index has no frequency.
     panel : Panel
-        The series with times since their start, sorted by instance; channels are named by their
-        position. Inputs are linear.
+        The series with times since their start, sorted by instance. Inputs are linear.
     instances : Index or None
         Labels of the series, one or more levels; None for a single series.
     cutoffs : tuple of Index
@@ -270,13 +268,13 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
             "y is indexed by a TimedeltaIndex, from which sktime's horizons cannot count; use a "
             "DatetimeIndex (add a start date) or integers."
         )
-    names = default_channel_names(y.shape[1])
+    names = _names(y)
     if not isinstance(y.index, pd.MultiIndex):
         panel = Panel.from_frames([y], channel_names=names)
         if X is not None:
             rows = Panel.from_frames([X.sort_index()], channel_names=_names(X), empty="keep")
             panel = panel.with_inputs(Inputs(rows, "linear"))
-        return Context(y, X, freq, panel.since_start(), None, (_plain(times[-1:]),), times.name)
+        return Context(y, X, freq, _matched(panel, y), None, (_plain(times[-1:]),), times.name)
     labels = y.index.droplevel(-1)
     instances = labels.unique()  # in the order of the panel: that of their first rows
     order = instances.argsort()
@@ -296,12 +294,19 @@ def read_context(y: pd.DataFrame, freq: Any = None, X: pd.DataFrame | None = Non
             )
         rows = replace(rows[place].rows, ids=panel.ids)
         panel = panel.with_inputs(Inputs(Panel.from_rows(rows), "linear"))
-    return Context(y, X, freq, panel.since_start(), instances[order], cutoffs, times.name)
+    return Context(y, X, freq, _matched(panel, y), instances[order], cutoffs, times.name)
 
 
 def _names(X: pd.DataFrame) -> list[str]:
     """Names of the columns of X, which may be numbers."""
     return [str(name) for name in X.columns]
+
+
+def _matched(panel: Panel, y: pd.DataFrame) -> Panel:
+    """Panel with times since its start, and channels by position unless all names are text."""
+    named = all(isinstance(name, str) for name in y.columns)
+    rows = replace(panel.rows, has_channel_names=named)
+    return Panel.from_rows(rows, panel.is_checked, panel.is_observed).since_start()
 
 
 def _plain(cutoff: pd.Index) -> pd.Index:

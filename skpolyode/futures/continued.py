@@ -254,7 +254,7 @@ def draw_courses(
 
 _UNKNOWN = (
     "the errors of forecasts are not known: fit again with this version, on series of two rows or "
-    "more; for PolyODEForecaster, ask the forecaster itself."
+    "more."
 )
 _EARLY = "its last observation ({} such times): futures start there; use interpolate() before it."
 
@@ -573,11 +573,17 @@ class SamplesFutures:
         has_answer, (known, *asked) = Query(panel, times, offsets).answered()
         found = np.full((len(alpha), len(times), panel.n_channels), np.nan)
         if len(known):
-            if (errors := self._forecasting().calibration) is None:
-                raise ValueError(_UNKNOWN)
-            series = self._continuing(known, errors, np.empty(0, np.int64))
-            found[:, has_answer] = series.quantiles(*asked, alpha)
+            found[:, has_answer] = self._observed_quantiles(known, *asked, alpha)
         return list(found)
+
+    def _observed_quantiles(
+        self, panel: Panel, times: np.ndarray, offsets: np.ndarray, alpha: Sequence[float]
+    ) -> Any:
+        """As `_quantiles`, for series that were observed, without empty rows."""
+        if (errors := self._forecasting().calibration) is None:
+            raise ValueError(_UNKNOWN)
+        series = self._continuing(panel, errors, np.empty(0, np.int64))
+        return series.quantiles(times, offsets, alpha)
 
     def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:
         """The series that `read` returns, to be continued with drawn error paths.

@@ -6,10 +6,8 @@ stand for "not observed".
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -154,14 +152,6 @@ def _middle(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         warnings.simplefilter("ignore", RuntimeWarning)
         low, middle, high = np.nanquantile(values, [0.05, 0.5, 0.95], axis=0)
     return middle, high / 2 - low / 2
-
-
-@contextmanager
-def quiet_about_doubts() -> Iterator[None]:
-    """Silence warnings of doubtful cells, which the caller issues."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", f"(?s).*{re.escape(DOUBTFUL.remedy)}")
-        yield
 
 
 def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> Panel:

@@ -57,9 +57,6 @@ _UNKNOWN = (
     "five rows or more; for errors of slopes and windows, a transformer that forecasts. Values and "
     "slopes need no errors."
 )
-_OF_FORECASTER = (
-    "the transformer of a PolyODEForecaster has no intervals: ask the forecaster itself."
-)
 
 
 class Path:
@@ -76,6 +73,8 @@ class Path:
         Fitted, and with a path.
     X : Panel, list of (times, values), list of DataFrames, or array
         The series.
+    name : str, default="X"
+        What messages call the series.
 
     Attributes
     ----------
@@ -102,9 +101,9 @@ observed, times 0 to 3))
     4.0
     """
 
-    def __init__(self, transformer: Any, X: Any) -> None:
+    def __init__(self, transformer: Any, X: Any, name: str = "X") -> None:
         check_is_fitted(transformer)
-        self.panel = read_panel(transformer, X, reset=False)
+        self.panel = read_panel(transformer, X, reset=False, name=name)
         seen = observed_part(self.panel)
         self.start, self.end = seen.start, seen.end
         self.start.flags.writeable = self.end.flags.writeable = False
@@ -416,8 +415,6 @@ observed, times 0 to 3))
     def _errors(self, *, along_time: bool = False) -> Any:
         """Error model of the path; a ValueError without it, or without what it knows of gaps."""
         errors = getattr(self._embedder, "path_errors", None)
-        if errors is not None and self._forecasts and self._embedder.calibration is None:
-            raise ValueError(_OF_FORECASTER)
         is_known = errors is not None and (self._forecasts or not along_time)
         if not is_known or ((along_time or not self._forecasts) and errors.law is None):
             raise ValueError(_UNKNOWN)

@@ -212,8 +212,8 @@ class StructuralModels:
     ) -> StructuralForecasts:
         """Forecasts (Q, D) at `times` (Q,), from the rows up to their origins.
 
-        `origins` (O,) are ascending row numbers. The first ``counts[0]`` times belong to the first
-        of them, and so on. NaN for channels without an observation up to the origin.
+        `origins` (O,) are row numbers. The first ``counts[0]`` times belong to the first of them,
+        and so on. NaN for channels without an observation up to the origin.
         """
         found = StructuralForecasts(*np.full((2, len(times), panel.n_channels), np.nan))
         origin = np.repeat(origins, counts)

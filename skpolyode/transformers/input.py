@@ -57,20 +57,21 @@ def fit_series(
     validation: Any = None,
     settings: Mapping[str, Any] | None = None,
     limits: CellLimits | None = None,
+    name: str = "X",
     **entries: Any,
 ) -> Any:
     """Fit a transformer: check parameters and series, then `learn` from the observed series.
 
     Pipelines pass `y`; only its order is checked. Each of the `entries`, such as groups, has one
-    value per series. `settings` are passed to `learn`; `limits` are those of `read_panel`.
+    value per series. `settings` are passed to `learn`; for `limits` and `name` see `read_panel`.
     """
     _check_parameters(estimator)
     with unchanged_by_errors(estimator) as stopped, naming_owner(estimator), learning():
-        panel = read_panel(estimator, X, reset=True, limits=limits)
+        panel = read_panel(estimator, X, reset=True, limits=limits, name=name)
         refuse_reordered(y, panel, "y")
-        used, known = observed_series(panel), drop_empty(panel)
+        used, known = observed_series(panel), drop_empty(panel, name)
         given = {k: one_each(x, panel, k) for k, x in entries.items() if x is not None}
-        given = {name: values[used] for name, values in given.items()}
+        given = {k: values[used] for k, values in given.items()}
         if validation is not None:
             given["validation"] = drop_empty(_like_fit(estimator, validation, known), "validation")
         _check_coefficients(estimator, known)
@@ -78,7 +79,7 @@ def fit_series(
         outcome = f"{known.n_series} series, {channels}, {known.n_observations} observations"
         counts = {"left_out": panel.n_series - known.n_series}
         counts["constant_channels"] = int((_ranges(known) == 0).sum())
-        figures = {name: n for name, n in counts.items() if n}
+        figures = {k: n for k, n in counts.items() if n}
         estimator.fit_report_ = FitReport([])
         estimator.fit_report_.add("data", outcome, known.n_series, **figures)
         if interruption := learn(known, **given, **(settings or {})):
@@ -139,6 +140,7 @@ def read_panel(
     reset: bool,
     inputs: Any = None,
     limits: CellLimits | None = None,
+    name: str = "X",
 ) -> Panel:
     """Convert and check the input of `fit` (reset) or of any later method.
 
@@ -146,16 +148,16 @@ def read_panel(
     messages are those of scikit-learn; `n_features_in_` then counts time points. For every other
     format it counts channels. `inputs` are added to those of the panel. Transformers of series
     learn the limits of cells in `fit`, and keep them. If `limits` are given, the caller has removed
-    the cells beyond them, and warned.
+    the cells beyond them, and warned. Messages call the series `name`.
     """
     if not reset:
         check_is_fitted(estimator)
-    panel, shape = _converted(estimator, X, reset, "X")
+    panel, shape = _converted(estimator, X, reset, name)
     if inputs is not None:
         encoder = estimator.embedder_.inputs
         panel, _ = with_inputs(panel, encoder, inputs, type(estimator).__name__)
     if not reset:
-        return credible(as_fitted(estimator, panel), estimator.scaler_)
+        return credible(as_fitted(estimator, panel, name), estimator.scaler_, name)
     estimator.array_shape_ = None if shape is None else tuple(shape[1:])
     estimator.n_channels_in_ = panel.n_channels
     estimator.channel_names_ = panel.channel_names
@@ -167,10 +169,10 @@ def read_panel(
     if hasattr(estimator, "ignores_outliers"):  # else the inner transformer does it
         if limits is None:
             limits = CellLimits.of(panel, of_values=estimator.ignores_outliers)
-            panel = within_limits(panel, limits)
-            warn_of_codes(panel)
+            panel = within_limits(panel, limits, name)
+            warn_of_codes(panel, name)
         estimator.limits_ = limits
-    check_sizes(panel)  # after outliers, which may be arbitrarily large, have been removed
+    check_sizes(panel, name=name)  # after outliers, which may be of any size, were removed
     return panel.since_start()  # differences of datetimes are exact, counts since 1970 are not
 
 

@@ -36,7 +36,6 @@ from skpolyode.panel.select import (
     series_of_rows,
     typical_gap,
 )
-from skpolyode.panel.units import CellLimits
 from skpolyode.training.loop import Task, warn_if_nothing_was_learned
 from skpolyode.training.tasks import IntervalTask
 from skpolyode.transformers.base import COUNT_OR_AUTO, POSITIVE, SeriesTransformer
@@ -487,7 +486,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         window_rows: int | None = None,
         skip: Collection[str] = (),
         then: Sequence[Stage] = (),
-        limits: CellLimits | None = None,
+        name: str = "X",
     ) -> Self:
         """Fit as `fit` does, but without the stages to skip; for estimators that wrap this one.
 
@@ -501,8 +500,8 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
             Names of the stages to leave out, such as "stacking".
         then : sequence of Stage, default=()
             Stages that follow the others.
-        limits : CellLimits or None, default=None
-            Limits of cells, learned from more series. None: learn them from these series.
+        name : str, default="X"
+            What messages call the series.
 
         Returns
         -------
@@ -517,7 +516,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
             known = [stage.name for stage in self.stages]
             raise ValueError(f"skip holds {sorted(unknown)}; the stages are {known}.")
         settings = {"window_rows": window_rows, "skip": skip, "then": then}
-        return fit_series(self, self._fit, X, settings=settings, limits=limits)
+        return fit_series(self, self._fit, X, settings=settings, name=name)
 
     def _fit(
         self,
@@ -536,6 +535,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
             split = hold_out(panel, self.validation_fraction, random_state, longest, groups)
         else:
             split = with_validation(panel, validation, groups)
+            panel = split.panel
         trained = split.trained
         embedder = self._new_embedder(trained, generator)
         check_sizes(panel, embedder.units.scaler)  # of held-out series as well
@@ -544,6 +544,7 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         length = window_rows or self._rows_to_cut(embedder)
         state = FitState(
             embedder,
+            panel,
             trained,
             judging.tested if split.held_out.any() else None,
             stopping.cut(length) if length else stopping,
@@ -641,13 +642,13 @@ def _section(cls: type, name: str) -> str:
 
 
 def warn_of_unknown_inputs(
-    panel: Panel, times: np.ndarray, offsets: np.ndarray, name: str = "inputs"
+    panel: Panel, times: np.ndarray, offsets: np.ndarray, name: str = "inputs="
 ) -> None:
     """Warn, once per forecast, of series whose inputs end before the query times.
 
     That is, at or before the last observation, or later if their rows are regular. Irregular rows
     and impulses mean that nothing changes after them. The times of each series start at `offsets`
-    (B + 1,). `name` is the parameter that takes inputs.
+    (B + 1,). `name` says which parameter takes inputs.
     """
     if panel.inputs is None:
         return
@@ -665,7 +666,7 @@ def warn_of_unknown_inputs(
         warnings.warn(
             f"of {len(unknown)} series, the first of which is {plain_repr(panel.ids[unknown[0]])}, "
             f"{what}: inputs keep their last values, and there are no further impulses. Give "
-            f"{name}={remedy}.",
+            f"{name}{remedy}.",
             stacklevel=3,
         )
 

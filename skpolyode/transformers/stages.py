@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from multiprocessing import current_process
@@ -48,6 +48,8 @@ class FitState:
     ----------
     embedder : ModelEmbedder
         The model, trained in place, with its units. Stages replace the embedder around it.
+    panel : Panel
+        All series, whole: those that train and those that judge.
     trained : Panel
         The training series, not cut into windows.
     judging : Panel or None
@@ -66,6 +68,7 @@ class FitState:
     """
 
     embedder: ModelEmbedder
+    panel: Panel
     trained: Panel
     judging: Panel | None
     windows: Split
@@ -546,15 +549,25 @@ class LearnBeginnings(Stage):
         state.report.add(self.name, outcome, panel.n_series, channels=int((most > 0).sum()))
 
 
+@dataclass(frozen=True)
 class StackForecasts(Stage):
     """Prepare the weights of forecasts and the errors of forecasts and paths.
 
     They are learned when they are first asked for, or saved: embeddings do not need them, and they
     take a tenth of a fit.
+
+    Parameters
+    ----------
+    period : sequence of float or None, default=None
+        Lengths of seasons, in the units of `times`. None: detect them.
+    structural : callable or None, default=None
+        Learns structural models from a panel of few series, which forecasts then combine as well.
     """
 
+    period: Sequence[float] | None = None
+    structural: Callable[[Panel], Any] | None = None
     name: ClassVar[str] = "stacking"
 
     def run(self, state: FitState) -> None:
         """Set them, as `skpolyode.seams` has it."""
-        seams.wing("ensemble.stacking").stack_forecasts(state)
+        seams.wing("ensemble.stacking").stack_forecasts(state, self)

@@ -323,7 +323,8 @@ def test_scale_is_saved_and_may_be_missing(tmp_path: Path):
         model.forecast_interval(*asked), again.forecast_interval(*asked), strict=True
     ):
         np.testing.assert_array_equal(new.values, old.values)
-    again.calibration_ = replace(model.calibration_, scale=None)
+    plain = replace(model.calibration_.learned, scale=None)
+    again.transformer_.embedder_ = replace(again.transformer_.embedder_, calibration=plain)
     again.save(tmp_path / "old.safetensors")
     plain = skpolyode.load(tmp_path / "old.safetensors")
     lower, upper = plain.forecast_interval(*asked)

@@ -347,14 +347,10 @@ def test_slopes_of_a_channel_that_was_never_observed_are_not_sure():
 
 def test_corrected_values_have_a_row_for_each_time(of_sines):
     panel, *_ = sines(3, 1)
-    path = getattr(of_sines, "transformer_", of_sines)
-    if not hasattr(of_sines, "path"):
-        with pytest.raises(ValueError, match="ask the forecaster itself"):
-            path.interpolate_interval(panel)
-        return
-    around = of_sines.path(panel).value([2.0, 3.0])
+    path = getattr(of_sines, "transformer_", of_sines).path(panel)
+    around = path.value([2.0, 3.0])
     with pytest.raises(ValueError, match="a row for each of the times"):
-        of_sines.path(panel).interval([2.0], around=around)
+        path.interval([2.0], around=around)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -119,7 +119,7 @@ def test_only_the_recent_past_of_a_long_series_matters(forecaster):
     long = pd.DataFrame({"u": np.sin(t), "v": 3 + 2 * np.cos(t)}, index=index)
     changed = long.copy()
     changed.iloc[:900] = 1.0
-    panels = [Panel.from_frames([own], channel_names=["x0", "x1"]) for own in (long, changed)]
+    panels = [Panel.from_frames([own], channel_names=["u", "v"]) for own in (long, changed)]
     transformer, ahead = forecaster.transformer_, [index[-1] + HOUR, index[-1] + 5 * HOUR]
     free = [transformer.forecast(own, ahead, combine=False).values for own in panels]
     np.testing.assert_allclose(*free, rtol=1e-6)
@@ -314,7 +314,7 @@ def test_intervals_of_few_series_never_narrow_beside_the_errors_that_are_expecte
     few, ahead = tiny().pretrain(panel), np.linspace(0.5, 16, 16)
     low, high = few.forecast_interval(panel, ahead, relative_to="end")
     flat = np.tile(39.0 + ahead, 2)
-    expected = few._answers(panel, flat, np.array([0, 16, 32])).expected
+    expected = few._outlook(panel, flat, np.array([0, 16, 32])).expected
     widths = (high.values - low.values).reshape(2, 16)
     assert (np.diff(widths / expected.reshape(2, 16)) >= -1e-9).all()
     assert (np.diff(widths) < -1e-3).any()

@@ -40,7 +40,9 @@ def forecaster():
 
 def test_future_x_changes_forecasts_for_the_better(forecaster):
     found = forecaster.predict(STEPS, X=X[~KNOWN])
-    with pytest.warns(UserWarning, match=r"known after the last observation: .* Give X=, or"):
+    with pytest.warns(
+        UserWarning, match=r"known after the last observation: .* Give inputs=, or X= in"
+    ):
         alone = forecaster.predict(STEPS)
     errors = [np.sqrt(np.mean((p.to_numpy() - LATER.to_numpy()) ** 2)) for p in (found, alone)]
     assert errors[0] < 0.5 * errors[1]
@@ -52,7 +54,8 @@ def test_x_that_ends_before_the_horizon_warns(forecaster, known):
     hours = LATER.index.get_level_values(1)
     short = X[~KNOWN][hours < HOURS[LENGTH + known]]
     with pytest.warns(
-        UserWarning, match=r"of 12 series, .* inputs end too early: .* Give X= up to"
+        UserWarning,
+        match=r"of 12 series, .* inputs end too early: .* X= in methods of sktime up to",
     ):
         forecaster.predict(STEPS, X=short)
     forecaster.predict(STEPS[:known], X=short)  # without a warning

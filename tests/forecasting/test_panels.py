@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from skpolyode.embedders.paths import PathQuery
-from skpolyode.ensemble import paths
+from skpolyode.ensemble import paths, stacking
 from skpolyode.ensemble.paths import places
-from skpolyode.forecasting import PolyODEForecaster, training
+from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from skpolyode.structural.forecaster import StructuralModels
 from skpolyode.transformers import PolyODETransformer
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 def seen(monkeypatch):
     found = Seen([], [], [])
     new_task = PolyODETransformer._new_task
-    learn, calibrate = paths.PathErrors.learn, training.calibrate
+    learn, calibrate = paths.PathErrors.learn, stacking.calibrate
     scalers = []
 
     def named_rows(values):
@@ -63,14 +63,15 @@ def seen(monkeypatch):
         return learn(model, panel, is_new)
 
     monkeypatch.setattr(PolyODETransformer, "_new_task", spied_task)
-    monkeypatch.setattr(training, "calibrate", spied_calibration)
+    monkeypatch.setattr(stacking, "calibrate", spied_calibration)
     monkeypatch.setattr(paths.PathErrors, "learn", spied_paths)
     return found
 
 
 def train(lengths: list[int]) -> PolyODEForecaster:
     trained = PolyODEForecaster(small(), random_state=0, period=None).pretrain(named(lengths))
-    assert trained.transformer_.embedder_.path_errors.learned  # only now
+    assert trained.calibration_.learned  # only now
+    assert trained.transformer_.embedder_.path_errors.learned
     return trained
 
 

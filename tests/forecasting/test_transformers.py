@@ -128,7 +128,7 @@ def test_what_forgets_nothing_is_run_from_the_start(pretrained, name):
     y = pd.DataFrame({"u": np.sin(t), "v": 3 + 2 * np.cos(t)}, index=index)
     forecaster = pretrained[name].clone().fit(y)
     ahead = index[-1] + pd.TimedeltaIndex([HOUR, 3 * HOUR])
-    panel = Panel.from_frames([y], channel_names=["x0", "x1"])
+    panel = Panel.from_frames([y])
     own = forecaster.transformer_.forecast(panel, [ahead]).values
     np.testing.assert_allclose(forecaster.predict(ahead), own, rtol=1e-9)
 
@@ -138,9 +138,44 @@ def test_between_observations_the_answer_is_the_learned_path(pretrained, panel):
     forecaster = pretrained["legs"].clone().fit(y)
     middle = (y.index[-2] + (y.index[-1] - y.index[-2]) / 2).round("us")
     answer = forecaster.predict(pd.DatetimeIndex([middle]))
-    context = Panel.from_frames([y], channel_names=["x0", "x1"])
+    context = Panel.from_frames([y])
     expected = forecaster.transformer_.interpolate(context, [[middle]])
     np.testing.assert_allclose(answer, expected.values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_series", [3, 12])
+def test_the_transformer_knows_all_that_the_forecaster_does(n_series):
+    """Weights, intervals and structural models are learned when they are first asked for."""
+    panel = waves(n_series, seed=2)
+    forecaster = PolyODEForecaster(TRANSFORMERS["legs"], random_state=0).pretrain(panel)
+    transformer, embedder = forecaster.transformer_, forecaster.transformer_.embedder_
+    assert not embedder.stacking.is_learned
+    assert not forecaster.calibration_.is_learned
+    assert forecaster.calibration_ is embedder.calibration
+    for method in ("forecast_interval", "interpolate_interval"):
+        ends = [
+            getattr(model, method)(panel, [0.5, 4.0], relative_to="end")
+            for model in (forecaster, transformer)
+        ]
+        for own, other in zip(*ends, strict=True):
+            np.testing.assert_array_equal(own.values, other.values)
+    assert (forecaster.structural_ is None) == (n_series == 12)
+
+
+def test_channels_keep_their_names_in_the_transformer(panel):
+    y, transformer = frame(panel), TRANSFORMERS["legs"]
+    named, numbered = (
+        PolyODEForecaster(transformer, random_state=0).fit(y.set_axis(columns, axis=1))
+        for columns in (["u", "v"], [0, 1])
+    )
+    np.testing.assert_array_equal(named.predict([HOUR]), numbered.predict([HOUR]))
+    assert named.transformer_.channel_names_ == named.channel_names_ == ("u", "v")
+    assert named.has_channel_names_
+    assert not numbered.has_channel_names_
+    panels = [Panel.from_sktime(y[order]) for order in (["u", "v"], ["v", "u"])]
+    for model in (named, named.transformer_):
+        found = [model.forecast(own, [HOUR], relative_to="end").values for own in panels]
+        np.testing.assert_array_equal(*found)
 
 
 # Parameters

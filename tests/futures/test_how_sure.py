@@ -94,11 +94,7 @@ def test_intervals_of_paths_follow_the_errors_at_hidden_observations(transformer
 @pytest.mark.parametrize("door", sorted(CALIBRATED | SAMPLED))
 def test_what_a_forecaster_calibrates_follows_the_errors_of_its_backtest(forecaster, door):
     other = copy.copy(forecaster)
-    other.calibration_ = doubled(forecaster.calibration_)
-    model, other.transformer_ = forecaster.transformer_, copy.copy(forecaster.transformer_)
-    paths = model.embedder_.path_errors.learned
-    paths = replace(paths, calibration=doubled(paths.calibration))
-    other.transformer_.embedder_ = replace(model.embedder_, path_errors=paths)
+    other.transformer_ = of_doubled_errors(forecaster.transformer_)
     assert (width(forecaster, door) > 0).all()
     np.testing.assert_allclose(width(other, door), 2 * width(forecaster, door), rtol=1e-6)
 

@@ -412,8 +412,13 @@ def test_levels_of_samples_are_a_list(model, others):
 
 
 def test_what_knows_no_errors_says_so(forecaster, others):
-    with pytest.raises(ValueError, match="for PolyODEForecaster, ask the forecaster itself"):
-        forecaster.transformer_.sample_paths(others, [1.0], "end")
+    whole = forecaster.transformer_.sample_paths(others, [1.0], "end", random_state=0)
+    again = forecaster.sample_paths(others, [1.0], "end", random_state=0)
+    np.testing.assert_array_equal(whole.samples, again.samples)
+    small = PolyODETransformer(n_coefficients=2, max_epochs=1, random_state=0)
+    known = others.select_channels(["u", "v"])
+    with pytest.raises(ValueError, match="the errors of forecasts are not known"):
+        small.fit_stages(known, skip=["stacking"]).sample_paths(known, [1.0], "end")
 
 
 def test_errors_are_learned_once_when_they_are_asked_for(monkeypatch, tmp_path):

@@ -145,12 +145,12 @@ def test_what_is_learned_late_begins_anew_after_ctrl_c(module, name, monkeypatch
     """With the same random numbers, so that answers are those of a first forecast."""
     learn, drawn = getattr(module, name), []
 
-    def interrupted(*args):
+    def interrupted(*args, **options):
         rng = [each for each in args if isinstance(each, np.random.RandomState)]
         drawn.append([each.random_sample() for each in rng])
         if len(drawn) == 1:
             raise KeyboardInterrupt
-        return learn(*args)
+        return learn(*args, **options)
 
     monkeypatch.setattr(module, name, interrupted)
     transformer = small().fit(SERIES)

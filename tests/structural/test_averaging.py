@@ -389,12 +389,12 @@ def test_forecasts_are_structural_where_these_have_all_weight():
     embedder, ahead = forecaster.transformer_.embedder_, np.arange(60.0, 66)
     alone = np.zeros_like(embedder.stacking.weights)
     alone[..., embedder.stacking.names.index("structural")] = 1.0
-    stacking = replace(embedder.stacking, weights=alone)
+    stacking = replace(embedder.stacking.learned, weights=alone)
     forecaster.transformer_.embedder_ = replace(embedder, stacking=stacking)
-    found = forecaster.forecast(panel, ahead).values
-    own = forecaster.structural_
+    own, doors = forecaster.structural_, (forecaster, forecaster.transformer_)
     expected = own.forecast_from(panel, np.array([59]), ahead, np.array([6])).means
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    for ask in (ask for door in doors for ask in (door.forecast, door.interpolate)):
+        np.testing.assert_allclose(ask(panel, ahead).values, expected, rtol=1e-9)
 
 
 def test_structure_has_the_weight_where_there_is_one():
