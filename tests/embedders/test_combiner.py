@@ -28,6 +28,9 @@ class Peak:
     def updated(self, known, rows):
         return {"highest": np.fmax(known["highest"], rows.values)}
 
+    def of_series(self, scaler, panel, rows, times):
+        return {}, 1.0
+
     def combine(self, given, known, elapsed, driven):
         share = np.exp(-elapsed / 20)[:, None]
         return share * given["run"] + (1 - share) * known["highest"]
