@@ -122,12 +122,6 @@ class IntervalTask(Task):
     """Share of the departures of minibatches from initial states. Models otherwise depend on a
     state that only training series have (benchmarks/NOTES.md, "Departures that know nothing")."""
 
-    first_share: ClassVar[float] = 0.0
-    """Share of the departures from first observations: where they are fewer, they are repeated, but
-    `most_firsts` times at most."""
-
-    most_firsts: ClassVar[int] = 3
-
     far_every: ClassVar[int] = 2
     """One minibatch of so many looks far ahead."""
 
@@ -154,10 +148,6 @@ class IntervalTask(Task):
         if data.knot is not None:  # from observations, and from inputs before the first
             starts &= ~data.knot | (data.gap == 0)
         self.items = (starts & ~validating).nonzero()[:, 0]
-        firsts = self.items[data.gap[self.items] == 0]
-        n_times = round(self.first_share * len(self.items) / max(len(firsts), 1))
-        n_times = min(n_times, self.most_firsts)
-        self.items = torch.cat([self.items, *[firsts] * (n_times - 1)])
         self.scored = validating if held_out.any() else ~validating
         self.counted = data.mask & (self.scored & (data.elapsed > 0))[:, None]
         self.states: State = {}
@@ -609,10 +599,6 @@ class PolyODETask(IntervalTask):
     hidden_share = 0.5
     """With all updates, or with half of them to the end, free runs have larger errors than those of
     a share that falls (benchmarks/NOTES.md, "Constants of training")."""
-
-    first_share = 0.1
-    """Forecasts after one observation err most, and few departures of long series teach them
-    (there, too). Siblings learn them from departures that begin anew."""
 
     fewest_far = 64
     """With 32, errors many rows ahead are larger (there, too)."""

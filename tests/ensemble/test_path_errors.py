@@ -268,7 +268,7 @@ def test_widths_follow_the_distance_to_observations_with_few_series(of_sines):
     for coverage in (0.5, 0.9):
         lower, upper = of_sines.interpolate_interval(panel, asked, coverage=coverage)
         inside = (lower.values <= truth) & (truth <= upper.values)
-        assert_allclose(by_thirds(inside, panel, asked), coverage, atol=0.25)
+        assert_allclose(by_thirds(inside, panel, asked), coverage, atol=0.2)
 
 
 def test_a_standard_deviation_and_an_interval_are_one_answer(of_sines, tmp_path):

@@ -224,7 +224,7 @@ def test_channels_that_start_late_or_never_have_the_errors_of_such():
         ends = model.interpolate_interval(Panel.from_array(known), coverage=0.9)
         lower, upper = (end.values.reshape(truth.shape) for end in ends)
         covered = ((lower <= truth) & (truth <= upper))[:, :n_hidden, 1].mean()
-        assert 0.6 < covered <= 1.0  # 0.3 and less as errors between rows
+        assert 0.65 < covered <= 1.0  # 0.3 and less as errors between rows
 
 
 @both

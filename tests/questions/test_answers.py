@@ -120,7 +120,7 @@ def test_a_window_that_spans_the_end_is_the_sum_of_its_parts(model):
     parts = [model.integral(SERIES, *ends, "end") for ends in ((-1.0, 0.0), (0.0, 1.5))]
     assert_allclose(both["value"], parts[0]["value"] + parts[1]["value"], rtol=1e-6)
     widths = [(x["upper"] - x["lower"]).to_numpy() for x in (both, *parts)]
-    assert (widths[0] > 0.97 * np.maximum(*widths[1:])).all()  # they are quantiles of samples
+    assert (widths[0] > 0.98 * np.maximum(*widths[1:])).all()  # they are quantiles of samples
     assert (widths[0] < 1.01 * (widths[1] + widths[2])).all()
     grid = np.linspace(0, 1.5, 31)
     sampled = model.sample_paths(SERIES, grid, "end", n_samples=500, random_state=0)

@@ -88,16 +88,6 @@ def test_intervals_to_train_on_are_those_of_the_other_series():
     assert len(task.items) == sum(n - 1 for n in LENGTHS[1:])
 
 
-@pytest.mark.parametrize(("n_rows", "times"), [(9, 1), (21, 2), (31, 3), (200, 3)])
-def test_departures_from_first_observations_are_a_tenth(n_rows, times):
-    """But each at most three times in an epoch; later ones are there once."""
-    data = pack(*flat_series([n_rows] * 5))
-    task = PolyODETask(make_model(), data, held_out(0))
-    rows, counts = task.items.unique(return_counts=True)
-    assert counts[data.gap[rows] == 0].tolist() == [times] * 4
-    assert counts[data.gap[rows] > 0].tolist() == [1] * (4 * (n_rows - 2))
-
-
 def fresh(model, data, kind=PolyODETask, forgotten_share=0.0, **options):
     task = kind(model, data, NONE, **options)
     task.forgotten_share = forgotten_share
