@@ -273,7 +273,7 @@ def _follow_parts(
     np.maximum.at(furthest, whose[last], passed[last])
     run = partial(_run_through, embedder, panel, furthest)
     is_kept = embedder.inputs is None or not furthest.any()
-    key = "run", parts.start[chunk].tobytes()
+    key = "run", parts.start[chunk].tobytes(), panel.lengths.tobytes()
     data, before, joint = embedder.once(seen, key, run) if is_kept else run()
     packed = data.observations
     mean, log_scale = (x if x is None else x[packed][kept].cpu().numpy() for x in before)

@@ -141,7 +141,7 @@ class SizeLaw:
 
         def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
             near, most, floor, exponents = np.split(theta, parts)
-            growth = np.exp(-2 * np.clip(near[channel] + x @ exponents, -_STEEP, _STEEP))
+            growth = _growth(near[channel] + x @ exponents, x)
             limit, left = np.exp(-2 * most[channel]), floors * np.exp(2 * floor[channel])
             grown = 1 / (growth + limit)
             size = np.sqrt(noise + grown + left) + LEAST
@@ -161,10 +161,15 @@ class SizeLaw:
 
         Then by how much the logarithm of the root of the former (Q, D) changes with that of d.
         """
-        growth = self.near + predictors @ self.exponents
-        growth = np.exp(-2 * np.clip(growth, -_STEEP, _STEEP))
+        growth = _growth(self.near + predictors @ self.exponents, predictors)
         grown = 1 / (growth + np.exp(-2 * self.most))
         return grown, np.exp(2 * self.floor), self.exponents[0] * grown * growth
+
+
+def _growth(logs: np.ndarray, predictors: np.ndarray) -> np.ndarray:
+    """Inverse squares of sizes with these logarithms; 0 of channels without any observation."""
+    inverse = np.exp(-2 * np.clip(logs, -_STEEP, _STEEP))
+    return np.where(predictors[..., 0] < np.log(_FARTHEST), inverse, 0.0)
 
 
 class Course(NamedTuple):

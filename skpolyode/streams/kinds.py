@@ -36,6 +36,10 @@ _POSTERIOR = "posterior"  # variances after the last observations, of a filter w
 _DRIVEN = "driven"  # responses to inputs, NaN before the first observation
 _KNOWN = "known."  # prefix of the state of the combiner
 _SPREAD = "spread"  # statistics (n, D, K) that errors of forecasts depend on
+_STRUCTURAL = (
+    "forecasts learned from few series have structural models of whole series, which a stream does "
+    "not keep: ask the PolyODEForecaster itself for their errors, with all rows so far."
+)
 _PARTS = (_SPREAD, "now", "noisy", "floor", "ceiling")  # the others are the fields of `LastCells`
 
 
@@ -365,6 +369,8 @@ class ModelStream(SeriesStream):
         self, series: Any, n_samples: int, random_state: Any
     ) -> tuple[np.ndarray, Continued]:
         """Positions (n,) of the selected series, and these, continued with drawn error paths."""
+        if getattr(self._embedder.stacking, "structural", None) is not None:
+            raise ValueError(_STRUCTURAL)
         known = draw_courses(self._embedder.calibration, n_samples, random_state)
         chosen = self._started(series)
         last = LastCells(*(self._parts[name].cpu().numpy()[chosen] for name in _PARTS[1:]))

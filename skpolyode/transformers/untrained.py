@@ -27,6 +27,8 @@ _PATHS = {"linear": "linear", "previous": "constant"}
 def _path_embedder(past: MemoryReadout, path: str, panel: Panel) -> PathEmbedder:
     """Embedder of a path, with its errors: they are learned when they are asked for, or saved."""
     embedder, few = PathEmbedder(past.units, past, path), first_series(panel)
+    if len(few) < len(panel):
+        few = Panel.concat([few], ids=few.ids)  # a slice would keep all alive
     errors = Late(lambda: wing("ensemble.paths").late_path_errors(embedder, few, None).learned)
     return replace(embedder, path_errors=errors)
 

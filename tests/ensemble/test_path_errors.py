@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -411,6 +413,27 @@ def test_paths_that_nothing_trained_have_errors_too(model, noise, tmp_path):
     leads = [pd.to_timedelta(t - own[0], "D") for t, (own, _) in zip(asked, panel, strict=True)]
     # Bins of equal distances differ by rounding.
     assert_allclose(dated.std(leads, "start").values, std, rtol=0.02)
+
+
+@pytest.mark.filterwarnings("ignore:the channels .* were never observed:UserWarning")
+@pytest.mark.parametrize("model", [HiPPOTransformer(), InterpolationTransformer(kind="cubic")])
+def test_nothing_is_sure_of_a_channel_that_only_the_series_asked_for_lack(model):
+    """A law whose sizes fall with the length of a gap would be surest of endless ones."""
+    rng, times = np.random.default_rng(0), np.arange(20.0)
+    walks = [np.cumsum(rng.normal(size=(20, 2)), axis=0) for _ in range(12)]
+    model.fit([(times, np.where([True, False], x, np.nan)) for x in walks])
+    std = model.path([(times, x) for x in walks]).std([3.5, 10.0], "start").values
+    assert (std[::2, 1] > 0.5).all()
+
+
+def test_a_path_that_nothing_trained_keeps_few_series_alive():
+    panel = Panel.from_array(np.random.default_rng(0).normal(size=(3000, 10, 1)))
+    cells = weakref.ref(panel.values)
+    model = HiPPOTransformer(n_coefficients=2).fit(panel)
+    del panel
+    gc.collect()
+    assert cells() is None
+    assert len(model.path([([0.0, 1.0], [0.0, 1.0])]).std([0.5])) == 1
 
 
 def test_paths_that_are_not_continued_have_no_errors_outside_of_their_observations():

@@ -160,6 +160,14 @@ def test_the_transformer_knows_all_that_the_forecaster_does(n_series):
         for own, other in zip(*ends, strict=True):
             np.testing.assert_array_equal(own.values, other.values)
     assert (forecaster.structural_ is None) == (n_series == 12)
+    stream, ahead = transformer.stream(panel), ([0.5, 4.0], None, "end")
+    if n_series == 12:
+        deviations = transformer.interpolate_std(panel, ahead[0], relative_to="end").values
+        np.testing.assert_allclose(stream.forecast_std(*ahead).values, deviations, rtol=1e-6)
+        return
+    for ask in (stream.forecast_std, stream.sample_paths):
+        with pytest.raises(ValueError, match="ask the PolyODEForecaster itself"):
+            ask(ahead[0], relative_to="end")
 
 
 def test_channels_keep_their_names_in_the_transformer(panel):
