@@ -40,7 +40,7 @@ from benchmarks.known_laws import N_AHEAD, N_KNOWN, PROCESSES, uneven
 from benchmarks.lines import heading, line
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.datasets import make_lorenz63, make_ode_system
-from skpolyode.panel.select import keep_rows
+from skpolyode.panel.select import Query, keep_rows
 from skpolyode.questions.path import nodes_between
 
 COVERAGE, N_OTHERS, FINER = 0.9, 60, 16
@@ -99,7 +99,7 @@ def marginal_widths(
     """Mean half widths (B,) over windows of the intervals at single times."""
     embedder = model.embedder_
     weights, *at = nodes_between(embedder, known, start, np.minimum(end, known.end))
-    std = embedder.path_errors.course(embedder, known, *at).std[:, 0]
+    std = embedder.path_errors.course(embedder, Query(known, *at)).std[:, 0]
     own = ndtri((1 + COVERAGE) / 2) * embedder.units.scaler.scale[0] * std * weights
     series = np.repeat(np.arange(known.n_series), np.diff(at[1]))
     total = np.bincount(series, own, minlength=known.n_series)

@@ -72,9 +72,9 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # are 1 % above what it printed last. Lower them by hand whenever code leaves; a commit that raises
 # one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_680,
+    "code lines of the package": 20_570,
     "code lines of the core": 11_470,
-    "tuned constants": 271,
+    "tuned constants": 270,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,

@@ -1,9 +1,10 @@
 """Observations inside series that are hidden, to judge paths through the others.
 
-Errors, waves and beginnings are learned from runs of one to four rows, from runs of the values of
-single channels, and from beginnings of channels, which in half of the series are whole channels.
-Where a filter is compared with an exact model, every fourth row is hidden: in longer gaps the
-dynamics decide more than the noise. `benchmarks/NOTES.md`, "What is hidden", has the measurements.
+Errors and beginnings are learned from runs of one to four rows, from runs of the values of single
+channels, and from beginnings of channels, which in half of the series are whole channels. For
+waves, and where a filter is compared with an exact model, every fourth row is hidden: in longer
+gaps waves err more, and dynamics decide more than the noise. `benchmarks/NOTES.md`, "What is
+hidden", has the measurements.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import hide_cells, observed_part, series_of_rows
 
 KINDS = ROWS, VALUES, BEGINNINGS = "rows", "values", "beginnings"  # errors are learned from
-SPACED = "spaced"
+SPACED, SINGLE = "spaced", "single"
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,13 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
 
     - "rows": runs of rows, neither the first nor the last one of a series.
     - "spaced": every fourth row, but for these two; nothing is drawn.
+    - "single": the same from a row that is drawn.
     - "values": runs of single channels, not their last value. Each row keeps a value.
     - "beginnings": the first values, in half of the series all, of a random channel. Each series
       keeps a value.
     """
     observed, first, series = ~np.isnan(panel.values), panel.offsets[:-1], series_of_rows(panel)
-    of_rows = kind in (ROWS, SPACED)
+    of_rows = kind in (ROWS, SPACED, SINGLE)
     counted = np.ones((len(observed), 1), dtype=bool) if of_rows else observed
     place = np.cumsum(counted, axis=0) - counted
     place = place - place[first][series]
@@ -59,7 +61,8 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
         return observed & (place < np.where(drawn, np.ceil(share * most), 0)[series])
     shift = rng.randint(SETTINGS.period, size=total.shape)[series]
     in_run = np.isin((place + shift) % SETTINGS.period, SETTINGS.hidden)
-    hidden = place % SETTINGS.spacing == 2 if kind == SPACED else in_run
+    every_fourth = (place + (kind == SINGLE) * shift) % SETTINGS.spacing == 2
+    hidden = every_fourth if kind in (SPACED, SINGLE) else in_run
     hidden = hidden & observed & (place >= of_rows) & (place < total[series] - 1)
     return hidden & (of_rows or (observed & ~hidden).any(axis=1, keepdims=True))
 

@@ -24,7 +24,7 @@ from skpolyode import seams
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.fitting import LARGEST_EPOCH, Split, make_task
 from skpolyode.embedders.smoother import bridged_waves
-from skpolyode.embedders.table import BEGINNINGS, ROWS, SETTINGS, SPACED, Table
+from skpolyode.embedders.table import BEGINNINGS, SETTINGS, SINGLE, SPACED, Table
 from skpolyode.fit_report import FitReport
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.gain import Gain
@@ -486,7 +486,7 @@ class LearnWaves(Stage):
     def run(self, state: FitState) -> None:
         """Set the share of the periodic fit in each channel."""
         embedder, panel = state.embedder, first_series(state.windows.panel, SETTINGS.n_rows)
-        table, scaler = Table.of(panel, ROWS), embedder.units.scaler
+        table, scaler = Table.of(panel, SINGLE), embedder.units.scaler
         through = np.where(embedder.filters, np.nan, scaler.transform(table.at[0].values))
         error = table.errors(embedder)
         step = bridged_waves(embedder, table.query, through) - scaler.read(table.actual) + error

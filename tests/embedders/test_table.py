@@ -5,7 +5,16 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpolyode import InterpolationTransformer, Panel
-from skpolyode.embedders.table import BEGINNINGS, KINDS, ROWS, SPACED, VALUES, Table, hidden_cells
+from skpolyode.embedders.table import (
+    BEGINNINGS,
+    KINDS,
+    ROWS,
+    SINGLE,
+    SPACED,
+    VALUES,
+    Table,
+    hidden_cells,
+)
 
 
 def walks(n_series: int, n_rows: int) -> Panel:
@@ -60,6 +69,10 @@ def test_every_fourth_row_is_hidden_inside_series():
     panel = walks(3, 11)
     table = Table.of(panel, SPACED)
     assert_array_equal(table.row % 11, [2, 6] * 3)
+    table = Table.of(panel, SINGLE)  # in copies, from rows that are drawn
+    assert_array_equal(np.unique(table.row % 11), np.arange(1, 10))
+    steps = np.diff(table.row)
+    assert (steps[np.diff(table.query.series) == 0] == 4).all()
 
 
 def test_kinds_follow_each_other():
@@ -76,7 +89,7 @@ def test_kinds_follow_each_other():
     assert_array_equal(table.series, table.row // 30)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, SPACED])
+@pytest.mark.parametrize("kind", [*KINDS, SPACED, SINGLE])
 def test_errors_are_those_of_the_path(kind):
     rng = np.random.default_rng(0)
     values = np.stack([np.arange(240.0).reshape(8, 30), rng.normal(size=(8, 30))], axis=2)
@@ -88,7 +101,7 @@ def test_errors_are_those_of_the_path(kind):
     np.testing.assert_allclose(errors, expected, atol=1e-9)
     known = np.isfinite(errors)
     assert known.any()
-    if kind in (ROWS, SPACED):  # the first channel is a line, which lines cross
+    if kind in (ROWS, SPACED, SINGLE):  # the first channel is a line, which lines cross
         np.testing.assert_allclose(errors[:, 0], 0.0, atol=1e-9)
     squares = table.by_series(errors**2)
     np.testing.assert_allclose(squares.sum(axis=0), np.nansum(errors**2, axis=0))
