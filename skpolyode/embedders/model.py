@@ -450,7 +450,7 @@ class ModelEmbedder(Embedder):
         """
         ends = self._ends(panel)
         if combine and self.stacking is not None:
-            ends = self._stacked(ends, panel, times, offsets)
+            ends = self._stacked(ends, panel, self.standardised(panel), times, offsets)
         scaler, found = self.units.scaler, self.continued(ends, times, offsets)
         return scaler.within_limits(scaler.inverse(found), panel, offsets)
 
@@ -463,10 +463,16 @@ class ModelEmbedder(Embedder):
         return Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
 
     def _stacked(
-        self, ends: Ends, panel: Panel, times: np.ndarray, offsets: np.ndarray, rows: Any = None
+        self,
+        ends: Ends,
+        panel: Panel,
+        cells: Standardised,
+        times: np.ndarray,
+        offsets: np.ndarray,
+        rows: np.ndarray | None = None,
     ) -> Ends:
-        """Ends after `rows` (O,) of a panel, from which combined forecasts start."""
-        cells, rows = self.standardised(panel), panel.offsets[1:] - 1 if rows is None else rows
+        """Ends after `rows` (O,) of a panel with these cells, where combined forecasts start."""
+        rows = panel.offsets[1:] - 1 if rows is None else rows
         each = rows[series_index(offsets)]
         others = self.stacking.of_series(self.units.scaler, panel, each, times)
         driven = None if ends.panel is panel else cells.driven[rows]
@@ -534,11 +540,12 @@ class ModelEmbedder(Embedder):
         with_values : bool, default=True
             Whether to compute forecasts, or only predictors.
         """
-        ends = self._stacked(self._ends(panel, rows), panel, times, offsets, rows)
+        cells = self.standardised(panel)
+        ends = self._stacked(self._ends(panel, rows), panel, cells, times, offsets, rows)
         ends = ends if with_values else ends._replace(states=None)
         at = panel.offsets[1:] - 1 if rows is None else rows
         leads = time_since_seen(panel, at[series_index(offsets)], times)
-        spread = self.calibration.known_at(self.standardised(panel).values, panel.offsets, at)
+        spread = self.calibration.known_at(cells.values, panel.offsets, at)
         return self.outlook_from(ends, times, offsets, leads, spread)
 
     def outlook_from(

@@ -59,10 +59,13 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
         share = np.minimum(2 * rng.random_sample((panel.n_series, 1)), 1.0)
         most = total - (total == total.sum(axis=1, keepdims=True))
         return observed & (place < np.where(drawn, np.ceil(share * most), 0)[series])
-    shift = rng.randint(SETTINGS.period, size=total.shape)[series]
-    in_run = np.isin((place + shift) % SETTINGS.period, SETTINGS.hidden)
-    every_fourth = (place + (kind == SINGLE) * shift) % SETTINGS.spacing == 2
-    hidden = every_fourth if kind in (SPACED, SINGLE) else in_run
+    shifted = place
+    if kind != SPACED:
+        shifted = place + rng.randint(SETTINGS.period, size=total.shape)[series]
+    if kind in (SPACED, SINGLE):
+        hidden = shifted % SETTINGS.spacing == 2
+    else:
+        hidden = np.isin(shifted % SETTINGS.period, SETTINGS.hidden)
     hidden = hidden & observed & (place >= of_rows) & (place < total[series] - 1)
     return hidden & (of_rows or (observed & ~hidden).any(axis=1, keepdims=True))
 

@@ -325,9 +325,9 @@ def _innovations(model: ModelEmbedder, panel: Panel) -> np.ndarray:
 
 def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     """Predictors (n_series, D, S) of the error size of series, from all their rows."""
-    rows, last = model.units.scaler.read(panel.values), panel.offsets[1:] - 1
-    if model.forecasts:
-        rows = model.standardised(panel).values
+    read = model.units.scaler.read
+    rows = model.standardised(panel).values if model.forecasts else read(panel.values)
+    last = panel.offsets[1:] - 1
     expected = np.ones((panel.n_series, panel.n_channels))
     return signs_of_errors(rows, panel.offsets, last, expected)
 

@@ -445,7 +445,7 @@ def _of_structure(
 def _of_structure_by_folds(
     learn: Callable[[Panel], Any], scaler: ChannelScaler, learned: Panel, asked: RollingOrigins
 ) -> np.ndarray:
-    """Structural forecasts and expected errors (2, M + O, D), by models of the other folds.
+    """Structural forecasts and expected errors (2, M, D), by models of the other folds.
 
     With fewer than three series, by models of all of them.
     """
