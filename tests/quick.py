@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from skpolyode.ensemble import mixed
+from skpolyode.embedders import table
+from skpolyode.ensemble import mixed, stacking
 from skpolyode.heads import base, features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import forecaster
@@ -18,6 +19,14 @@ from skpolyode.transformers import stages
 
 CHECK_STEPS = stages.CheckStepSize.run
 OF_PATHS = {stage: stage.run for stage in (stages.LearnWaves, stages.LearnBeginnings)}
+WHOLE = {
+    (mixed, "SETTINGS"): mixed.SETTINGS,
+    (forecaster, "SETTINGS"): forecaster.SETTINGS,
+    (stacking, "_SAMPLE"): stacking._SAMPLE,
+    (table, "SETTINGS"): table.SETTINGS,
+    (base, "_MOST_DEALS"): base._MOST_DEALS,
+    (features, "N_TREES"): features.N_TREES,
+}
 
 
 @contextmanager
@@ -26,22 +35,6 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, value)
         yield
-
-
-def few_structural_models(n_drawn: int = 16, n_turns: int = 1) -> AbstractContextManager[None]:
-    """Within, an eighth of the structural models of few series are drawn, in one turn of three."""
-    settings = forecaster.StructuralSettings(n_drawn=n_drawn, n_turns=n_turns)
-    return replaced(forecaster, "SETTINGS", settings)
-
-
-def all_structural_models() -> AbstractContextManager[None]:
-    """Within, as many structural models are drawn as outside of tests."""
-    return replaced(forecaster, "SETTINGS", forecaster.StructuralSettings())
-
-
-def one_population_curve(n_knots: int = 4) -> AbstractContextManager[None]:
-    """Within, mixed models choose from one curve in place of three: a seventh of a small fit."""
-    return replaced(mixed, "SETTINGS", replace(mixed.SETTINGS, n_knots=(n_knots,)))
 
 
 def no_step_checks() -> AbstractContextManager[None]:
@@ -67,30 +60,45 @@ def plain_paths() -> Iterator[None]:
 
 
 @contextmanager
-def small_fits() -> Iterator[None]:
-    """Within, fits do half of what they do outside of tests."""
-    smaller = no_step_checks(), plain_paths(), one_population_curve(), few_structural_models()
+def all_replaced(values: dict[tuple[Any, str], Any]) -> Iterator[None]:
+    """Within, attributes of modules or classes are others."""
     with ExitStack() as stack:
-        for each in (*smaller, replaced(base, "_MOST_DEALS", 2)):
-            stack.enter_context(each)
+        for (owner, name), value in values.items():
+            stack.enter_context(replaced(owner, name, value))
+        yield
+
+
+def whole(*owners: Any) -> AbstractContextManager[None]:
+    """Within, settings of these modules are those outside of tests."""
+    return all_replaced({place: value for place, value in WHOLE.items() if place[0] in owners})
+
+
+@contextmanager
+def small_fits() -> Iterator[None]:
+    """Within, fits do half of what they do outside of tests.
+
+    An eighth of the structural models of few series are drawn, in one turn of three; mixed models
+    choose from one curve in place of three; members learn from a tenth of the origins, paths from
+    one copy of few series; forests have a fifth of their trees.
+    """
+    smaller = {
+        (mixed, "SETTINGS"): replace(mixed.SETTINGS, n_knots=(4,)),
+        (forecaster, "SETTINGS"): replace(forecaster.SETTINGS, n_drawn=16, n_turns=1),
+        (stacking, "_SAMPLE"): replace(stacking._SAMPLE, max_origins=400),
+        (table, "SETTINGS"): replace(table.SETTINGS, n_copies=1),
+        (base, "_MOST_DEALS"): 2,
+        (features, "N_TREES"): 20,
+    }
+    with no_step_checks(), plain_paths(), all_replaced(smaller):
         yield
 
 
 @contextmanager
 def whole_fits() -> Iterator[None]:
     """Within, fits do all that they do outside of tests; see `small_fits` in tests/conftest.py."""
-    with ExitStack() as stack:
-        stack.enter_context(all_population_curves())
-        stack.enter_context(all_structural_models())
-        stack.enter_context(replaced(base, "_MOST_DEALS", 5))
-        for stage, run in {stages.CheckStepSize: CHECK_STEPS, **OF_PATHS}.items():
-            stack.enter_context(replaced(stage, "run", run))
+    runs = {stages.CheckStepSize: CHECK_STEPS, **OF_PATHS}
+    with all_replaced({**WHOLE, **{(stage, "run"): run for stage, run in runs.items()}}):
         yield
-
-
-def all_population_curves() -> AbstractContextManager[None]:
-    """Within, mixed models choose from three curves, as they do outside of tests."""
-    return replaced(mixed, "SETTINGS", mixed.MixedSettings())
 
 
 def no_stacking() -> AbstractContextManager[None]:
@@ -115,11 +123,6 @@ def until_training() -> Iterator[None]:
 def early_noise_tests(fewest_epochs: int = 4) -> AbstractContextManager[None]:
     """Within, fits of twice as many epochs find out whether observations are noisy."""
     return replaced(stages.TrainFilter, "fewest_epochs", 2 * fewest_epochs)
-
-
-def few_trees(n_trees: int = 20) -> AbstractContextManager[None]:
-    """Within, forests on summary statistics have a tenth of their trees."""
-    return replaced(features, "N_TREES", n_trees)
 
 
 def with_default_epochs(own: Iterable[stages.Stage], n_epochs: int) -> tuple[stages.Stage, ...]:

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 
 import skpolyode
 from benchmarks.paper import hyperparameters
-from tests.quick import few_trees, no_stacking, whole_fits
+from tests.quick import no_stacking, whole_fits
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -55,10 +55,8 @@ def test_code_of_the_page_runs(
     with ExitStack() as shorter:
         if is_whole:
             shorter.enter_context(whole_fits())
-        else:
-            shorter.enter_context(few_trees())
-            if not asks_for_it:
-                shorter.enter_context(no_stacking())
+        elif not asks_for_it:
+            shorter.enter_context(no_stacking())
         for block, printed in outputs.run(page, str if is_whole else one_epoch):
             is_right = outputs.is_near if is_whole else both_or_none
             if not is_right(block.shown, printed):

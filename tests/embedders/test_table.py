@@ -16,6 +16,8 @@ from skpolyode.embedders.table import (
     hidden_cells,
 )
 
+pytestmark = pytest.mark.usefixtures("whole_fits")
+
 
 def walks(n_series: int, n_rows: int) -> Panel:
     x = np.random.default_rng(0).normal(size=(n_series, n_rows, 1)).cumsum(axis=1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from skpolyode.embedders import table
+from skpolyode.ensemble import mixed, stacking
 from tests import quick
 
 
 @pytest.fixture(scope="module", autouse=True)
-def all_population_curves():
-    """The likelihood decides between three of them."""
-    with quick.all_population_curves():
+def whole_ensembles():
+    """Members learn from all that users have."""
+    with quick.whole(mixed, stacking, table):
         yield

@@ -8,7 +8,7 @@ from tests import quick
 
 
 @pytest.fixture(scope="module", autouse=True)
-def few_trees_and_no_stacking():
-    """Forecasts are not asked for, and forests have a fifth of their trees."""
-    with quick.no_stacking(), quick.few_trees():
+def no_stacking():
+    """Forecasts are not asked for."""
+    with quick.no_stacking():
         yield

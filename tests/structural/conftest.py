@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from skpolyode.structural import forecaster
 from tests import quick
 
 
 @pytest.fixture(scope="module", autouse=True)
 def all_structural_models():
     """The likelihood decides between all of them."""
-    with quick.all_structural_models():
+    with quick.whole(forecaster):
         yield

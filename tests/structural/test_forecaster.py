@@ -8,7 +8,7 @@ import skpolyode
 from skpolyode import Panel
 from skpolyode.forecasting import evaluate_forecasts
 from skpolyode.structural import StructuralForecaster
-from tests.quick import few_structural_models
+from tests.quick import small_fits
 
 MONTHS = np.arange(60.0)
 SALES = 100 + 2 * MONTHS + 10 * np.sin(MONTHS * np.pi / 6)
@@ -114,7 +114,7 @@ def test_extreme_times_and_values_are_refused():
 def test_it_comes_back_from_a_file_as_it_was(fitted, tmp_path):
     """Of several channels, one of which was never observed."""
     values = np.column_stack([SALES, np.full_like(SALES, np.nan)])
-    with few_structural_models():
+    with small_fits():
         wide = StructuralForecaster(period=[12.0, 3.0], random_state=0).fit([(MONTHS, values)])
     for model, series in ((fitted, SALES), (wide, values)):
         model.save(tmp_path / "model")
