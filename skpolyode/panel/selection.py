@@ -135,8 +135,9 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
             "known."
         )
     labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
-    index, faults = labels[0].append(labels[1:]), Faults("concat", read_ids(ids))
+    index = labels[0].append(labels[1:])
     if ids is not None:
+        faults = Faults("concat", read_ids(ids))
         index = pd.Index(fit_ids(faults.ids, len(index), faults), tupleize_cols=False)
         faults.raise_if_any()
     beside = {}

@@ -216,8 +216,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         features = fill_rows(
             panel, self.embedder_.features, lambda: len(self.get_feature_names_out())
         )
-        has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
-        if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
+        is_pandas = _get_output_config("transform", self)["dense"] == "pandas"
+        if is_pandas and (is_ragged(X) or getattr(X, "ndim", 2) == 3):
             # As in Panel.static; scikit-learn only keeps the index of a flat frame.
             is_frame = isinstance(X, pd.DataFrame | pd.Series)  # with a panel in each cell
             index = X.index if is_frame else pd.Index(panel.ids, tupleize_cols=False)
