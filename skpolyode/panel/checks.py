@@ -177,7 +177,26 @@ def build_rows(
 
 def check_rows(rows: Rows, faults: Faults) -> None:
     """Add faults of times, values and errors."""
-    _check_times(rows, faults)
+    counts, ticks = rows.times.counts, rows.times.ticks
+    known = np.isfinite(counts)
+    note_cells(BAD_TIME, ~known, "the time must be finite", rows, faults)
+    times = rows.times.order if known.all() else np.where(known, counts, np.nan)
+    inside = inside_series(rows.offsets, len(times))
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps, span = np.diff(times), np.ptp(times) if len(times) else 0.0
+    if (falls := (gaps < 0) & inside).any():
+        _note_falls(rows, times, np.flatnonzero(falls) + 1, inside, faults)
+    same = np.zeros(len(times), dtype=bool)
+    same[1:] = are_equal_times(times) & inside
+    late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
+    kind = REPEATED_HOUR if rows.times.unit and not rows.times.tz else DUPLICATE
+    note_cells(kind, same & ~late, "the row before it has the same time", rows, faults)
+    rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
+    note_cells(TOO_LATE, same & late, rule, rows, faults)
+    rises = inside & (gaps > 0) & ~same[1:]
+    smallest = gaps.min(where=rises, initial=gaps.max(initial=0))
+    if known.all() and not smallest > 1e-15 * span < np.inf:
+        _note_lost(rows, rises, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.errors is not None:
         named = replace(rows, values=rows.errors)
@@ -199,31 +218,8 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
 
 
-def _check_times(rows: Rows, faults: Faults) -> None:
-    counts, ticks = rows.times.counts, rows.times.ticks
-    known = np.isfinite(counts)
-    note_cells(BAD_TIME, ~known, "the time must be finite", rows, faults)
-    times = rows.times.order if known.all() else np.where(known, counts, np.nan)
-    inside = inside_series(rows.offsets, len(times))
-    with np.errstate(over="ignore", invalid="ignore"):
-        gaps = np.diff(times)
-    if (falls := (gaps < 0) & inside).any():
-        _note_falls(rows, times, np.flatnonzero(falls) + 1, inside, faults)
-    same = np.zeros(len(times), dtype=bool)
-    same[1:] = are_equal_times(times) & inside
-    late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    kind = REPEATED_HOUR if rows.times.unit and not rows.times.tz else DUPLICATE
-    note_cells(kind, same & ~late, "the row before it has the same time", rows, faults)
-    rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
-    note_cells(TOO_LATE, same & late, rule, rows, faults)
-    if not len(times) or not known.all():
-        return
-    # Estimators compute with the times since the first row, which have 16 digits.
-    rises = inside & (gaps > 0) & ~same[1:]
-    with np.errstate(over="ignore"):
-        smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(times)
-    if smallest > 1e-15 * span and np.isfinite(span):  # the common case, in a fifth of the time
-        return
+def _note_lost(rows: Rows, rises: np.ndarray, faults: Faults) -> None:
+    """Add rows whose times since the first row, with 16 digits, lose some of the gaps `rises`."""
     far = ~np.isfinite(elapsed := rows.elapsed)
     rule = "the time since the first row is too large for a number"
     note_cells(TOO_FAR, far, rule, rows, faults)

@@ -51,8 +51,8 @@ class Series(NamedTuple):
     values: np.ndarray
 
 
-def _stored(path: str, meaning: str) -> Any:
-    """Property of a panel that reads what is stored."""
+def stored(path: str, meaning: str) -> Any:
+    """Property that reads an attribute, or one of an attribute, where it is stored."""
     return property(attrgetter(path), doc=meaning)
 
 
@@ -186,7 +186,8 @@ class Panel:
         labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
         how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
         how["missing"] = missing
-        self._store(build_rows("Panel", reader, (times, values, offsets), "Panel", **labels, **how))
+        rows = build_rows("Panel", reader, (times, values, offsets), "Panel", **labels, **how)
+        self._rows, self._checked, self._observed = self.from_rows(rows).rows, True, None
 
     @classmethod
     def from_series(
@@ -483,20 +484,14 @@ class Panel:
         >>> Panel.from_rows(panel.rows).equals(panel)
         True
         """
-        panel = cls.__new__(cls)
-        panel._store(rows, checked, observed)
-        return panel
-
-    def _store(self, rows: Rows, checked: bool = True, observed: bool | None = None) -> None:
-        """Keep views of the arrays that cannot be written to."""
-        times, beside = rows.times, rows.beside
+        panel, times, beside = cls.__new__(cls), rows.times, rows.beside
         arrays = times.counts, times.ticks, rows.values, rows.offsets, rows.ids, *beside.values()
         views = [None if array is None else array.view() for array in arrays]
         for view in views:
             if view is not None:
                 view.flags.writeable = False
         counts, ticks, values, offsets, ids, *columns = views
-        self._rows = replace(
+        panel._rows = replace(
             rows,
             times=times._replace(counts=counts, ticks=ticks),
             values=values,
@@ -504,7 +499,8 @@ class Panel:
             offsets=offsets,
             ids=ids,
         )
-        self._checked, self._observed = checked, observed
+        panel._checked, panel._observed = checked, observed
+        return panel
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy through `from_rows`, since pickled arrays are not read-only.
@@ -513,22 +509,22 @@ class Panel:
         """
         return type(self).from_rows, (self._rows, self._checked)
 
-    rows: Rows = _stored("_rows", "Everything that the panel holds.")
-    is_checked: bool = _stored("_checked", "Whether the rows were checked, unlike those of `like`.")
-    times: np.ndarray = _stored("_rows.times.counts", "Times of all rows, float64 (n_obs,).")
+    rows: Rows = stored("_rows", "Everything that the panel holds.")
+    is_checked: bool = stored("_checked", "Whether the rows were checked, unlike those of `like`.")
+    times: np.ndarray = stored("_rows.times.counts", "Times of all rows, float64 (n_obs,).")
     # For datetimes and large integers closer than differences of `times`, which are rounded as
     # counts since 1970 (to 2e-7 s today).
-    elapsed: np.ndarray = _stored("_rows.elapsed", "Times since the first row of the series.")
-    values: np.ndarray = _stored("_rows.values", "Values, float64 (n_obs, D), NaN: not observed.")
-    errors: np.ndarray | None = _stored("_rows.errors", "Standard deviations of the values.")
-    inputs: Inputs | None = _stored("_rows.inputs", "Exogenous variables of the series, or None.")
-    offsets: np.ndarray = _stored("_rows.offsets", "Where series start, int64 (n_series + 1,).")
-    lengths: np.ndarray = _stored("_rows.lengths", "Rows of each series, int64 (n_series,).")
-    ids: np.ndarray = _stored("_rows.ids", "Labels of the series, of shape (n_series,).")
-    channel_names: tuple[str, ...] = _stored("_rows.channel_names", "Names of the channels.")
-    has_channel_names: bool = _stored("_rows.has_channel_names", "Whether the names were given.")
-    time_unit: str | None = _stored("_rows.times.unit", "Unit of datetimes, else None.")
-    tz: str | None = _stored("_rows.times.tz", "Name of the time zone of datetimes.")
+    elapsed: np.ndarray = stored("_rows.elapsed", "Times since the first row of the series.")
+    values: np.ndarray = stored("_rows.values", "Values, float64 (n_obs, D), NaN: not observed.")
+    errors: np.ndarray | None = stored("_rows.errors", "Standard deviations of the values.")
+    inputs: Inputs | None = stored("_rows.inputs", "Exogenous variables of the series, or None.")
+    offsets: np.ndarray = stored("_rows.offsets", "Where series start, int64 (n_series + 1,).")
+    lengths: np.ndarray = stored("_rows.lengths", "Rows of each series, int64 (n_series,).")
+    ids: np.ndarray = stored("_rows.ids", "Labels of the series, of shape (n_series,).")
+    channel_names: tuple[str, ...] = stored("_rows.channel_names", "Names of the channels.")
+    has_channel_names: bool = stored("_rows.has_channel_names", "Whether the names were given.")
+    time_unit: str | None = stored("_rows.times.unit", "Unit of datetimes, else None.")
+    tz: str | None = stored("_rows.times.tz", "Name of the time zone of datetimes.")
 
     @property
     def is_observed(self) -> bool:
@@ -749,8 +745,6 @@ class Panel:
         array([[120.,  61.]])
         """
         found, known = self.channel_names, self.has_channel_names
-        if found == tuple(names):
-            return self
         order = channel_order(found, names, known=known, named=named, owner=owner, name=name)
         return self.select_channels([found[k] for k in order])
 

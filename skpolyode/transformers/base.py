@@ -31,6 +31,7 @@ from skpolyode.fit_report import FitReport
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.cells import column_names
+from skpolyode.panel.panel import stored
 from skpolyode.panel.query import choose_window, covered, read_leads
 from skpolyode.panel.select import blank_panel, fill_rows, fill_values
 from skpolyode.panel.units import CellLimits
@@ -639,20 +640,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         figures = {"observations_per_coefficient": float(self.observations_per_coefficient_)}
         self.fit_report_.add("window", outcome, panel.n_series, **figures)
 
-    @property
-    def scaler_(self) -> ChannelScaler:
-        """Mean and standard deviation of each channel."""
-        return self.embedder_.units.scaler
-
-    @property
-    def time_scale_(self) -> float:
-        """Unit of time of the embedder, its stacking and its errors, in the units of `times`."""
-        return self.embedder_.units.time_scale
-
-    @property
-    def window_(self) -> float:
-        """Length of the remembered past, in the units of `times`."""
-        return self.embedder_.past.window
+    scaler_: ChannelScaler = stored("embedder_.units.scaler", "Mean and scale of each channel.")
+    time_scale_: float = stored("embedder_.units.time_scale", "The embedder's unit of time.")
+    window_: float = stored("embedder_.past.window", "Length of the remembered past.")
 
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._report_as_html()
