@@ -75,7 +75,10 @@ def rows_from_list(
             )
         if fault:
             faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
-            _note_unplaced(bad, position, values.shape, faults)
+            for cell in bad:  # their series has no times for its rows
+                index = ", ".join(map(str, np.unravel_index(cell.position, values.shape)))
+                where = f"{faults.series(position)}, values[{index}]"
+                faults.add(NOT_NUMERIC, [f"{where}: not a number, {cell}"])
             continue
         fitting[position] = times, values
         first = first or (position, values.shape[1])
@@ -95,18 +98,6 @@ def rows_from_list(
     if found:  # numpy converts a list with one word to text
         note_bad_cells(found, rows, faults, may_be_text=isinstance(item, _LABELLED))
     return rows
-
-
-def _note_unplaced(
-    bad: Sequence[BadCell], position: int, shape: tuple[int, ...], faults: Faults
-) -> None:
-    """Add cells that are not numbers, by index: the shape of their series gives them no time."""
-
-    def line(cell: BadCell) -> str:
-        place = ", ".join(map(str, np.unravel_index(cell.position, shape)))
-        return f"{faults.series(position)}, values[{place}]: not a number, {cell}"
-
-    faults.add_each(NOT_NUMERIC, bad, line)
 
 
 def _misfit(
@@ -280,23 +271,21 @@ def with_errors(reader: Callable[..., Rows], errors: Any) -> Callable[..., Rows]
         if rows.unreadable:  # later checks report it
             return rows
         names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
-        aligned = list(held(_by_key(errors, data) if isinstance(errors, Mapping) else errors))
-        data = list(data.values()) if isinstance(data, Mapping) else data
+        by_key, aligned = isinstance(data, Mapping), errors
+        if isinstance(errors, Mapping):
+            if not by_key or errors.keys() != data.keys():
+                raise ValueError(
+                    "errors are in a dict, so the series must be in a dict with the same keys; "
+                    "give both with the ids as keys, or a list of errors in the order of the "
+                    "series."
+                )
+            aligned = (errors[key] for key in data)
+        aligned, data = list(held(aligned)), list(data.values()) if by_key else data
         if len(aligned) == len(rows.lengths):  # else `read_errors` raises
             aligned = list(map(like_values, aligned, data, names))
         return rows.with_beside(errors=read_errors(aligned, rows, faults.name, by_series=True))
 
     return read
-
-
-def _by_key(errors: Mapping[Any, Any], data: Any) -> Iterable[Any]:
-    """Errors in the order of the series, which are in a dict, too."""
-    if not isinstance(data, Mapping) or errors.keys() != data.keys():
-        raise ValueError(
-            "errors are in a dict, so the series must be in a dict with the same keys; give both "
-            "with the ids as keys, or a list of errors in the order of the series."
-        )
-    return (errors[key] for key in data)
 
 
 def like_values(errors: Any, values: Any, name: str) -> Any:
