@@ -75,10 +75,7 @@ def rows_from_list(
             )
         if fault:
             faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
-            for cell in bad:  # their series has no times for its rows
-                index = ", ".join(map(str, np.unravel_index(cell.position, values.shape)))
-                where = f"{faults.series(position)}, values[{index}]"
-                faults.add(NOT_NUMERIC, [f"{where}: not a number, {cell}"])
+            _note_unplaced(bad, position, values.shape, faults)
             continue
         fitting[position] = times, values
         first = first or (position, values.shape[1])
@@ -98,6 +95,18 @@ def rows_from_list(
     if found:  # numpy converts a list with one word to text
         note_bad_cells(found, rows, faults, may_be_text=isinstance(item, _LABELLED))
     return rows
+
+
+def _note_unplaced(
+    bad: Sequence[BadCell], position: int, shape: tuple[int, ...], faults: Faults
+) -> None:
+    """Add cells that are not numbers, by index: the shape of their series gives them no time."""
+
+    def line(cell: BadCell) -> str:
+        place = ", ".join(map(str, np.unravel_index(cell.position, shape)))
+        return f"{faults.series(position)}, values[{place}]: not a number, {cell}"
+
+    faults.add_each(NOT_NUMERIC, bad, line)
 
 
 def _misfit(
