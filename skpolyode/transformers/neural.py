@@ -578,12 +578,15 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
 
     def _new_task(self, model: SequenceModel, data: Packed, held_out: Tensor) -> Task:
         """Training task of the model."""
-        # Observations that all minibatches look ahead, and that every second one does at most.
-        ahead = {"horizon": self.horizon, "furthest": 1}
-        if self.horizon == "auto":
-            rows = torch.bincount(data.series, minlength=len(held_out))[~held_out]
-            ahead = {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
+        ahead = self._looks_ahead(data, held_out)
         return self.task(model, data, held_out, length=self.task.usual_length, **ahead)
+
+    def _looks_ahead(self, data: Packed, held_out: Tensor) -> dict[str, int]:
+        """Observations that all minibatches look ahead, and that every second one does at most."""
+        if self.horizon != "auto":
+            return {"horizon": self.horizon, "furthest": 1}
+        rows = torch.bincount(data.series, minlength=len(held_out))[~held_out]
+        return {"horizon": 1, "furthest": int(rows.median().clamp(2, 2 * _FURTHEST)) // 2}
 
     def _channel_features(self) -> list[list[str]]:
         return self._block_features(2)
