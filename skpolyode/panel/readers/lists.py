@@ -58,22 +58,20 @@ def rows_from_list(
     found: list[BadCell] = []
     for position, item in enumerate(_series_in(items, faults)):
         try:
-            times, values, bad = read(item)
-            values = values[:, None] if values.ndim == 1 else values
-            fault = _misfit(times.data, values, first, faults)
-            if fault and is_grouped(item):
+            if is_grouped(item):
                 raise TypeError(GROUPED)
+            times, values, bad = read(item)
         except (TypeError, ValueError) as error:
-            reason = TypeError(GROUPED) if is_grouped(item) else error
-            error_type = TypeError if isinstance(reason, TypeError) else ValueError
-            raise error_type(f"{faults.name}: {faults.series(position)}: {reason}") from error
+            error_type = TypeError if isinstance(error, TypeError) else ValueError
+            raise error_type(f"{faults.name}: {faults.series(position)}: {error}") from error
         kind = kind or (times.kind if times.data.size else "")
         if times.data.size and times.kind != kind:
             raise TypeError(
                 f"{faults.name}: {faults.series(position)}: times must be of one kind in all "
                 f"series, got {times.kind}s after {kind}s; convert them to one kind."
             )
-        if fault:
+        values = values[:, None] if values.ndim == 1 else values
+        if fault := _misfit(times.data, values, first, faults):
             faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
             _note_unplaced(bad, position, values.shape, faults)
             continue
@@ -280,21 +278,23 @@ def with_errors(reader: Callable[..., Rows], errors: Any) -> Callable[..., Rows]
         if rows.unreadable:  # later checks report it
             return rows
         names = (f"{faults.name}: {faults.series(k)}" for k in range(len(rows.lengths)))
-        by_key, aligned = isinstance(data, Mapping), errors
-        if isinstance(errors, Mapping):
-            if not by_key or errors.keys() != data.keys():
-                raise ValueError(
-                    "errors are in a dict, so the series must be in a dict with the same keys; "
-                    "give both with the ids as keys, or a list of errors in the order of the "
-                    "series."
-                )
-            aligned = (errors[key] for key in data)
-        aligned, data = list(held(aligned)), list(data.values()) if by_key else data
+        aligned = list(held(_by_key(errors, data) if isinstance(errors, Mapping) else errors))
+        data = list(data.values()) if isinstance(data, Mapping) else data
         if len(aligned) == len(rows.lengths):  # else `read_errors` raises
             aligned = list(map(like_values, aligned, data, names))
         return rows.with_beside(errors=read_errors(aligned, rows, faults.name, by_series=True))
 
     return read
+
+
+def _by_key(errors: Mapping[Any, Any], data: Any) -> Iterable[Any]:
+    """Errors in the order of the series, which are in a dict, too."""
+    if not isinstance(data, Mapping) or errors.keys() != data.keys():
+        raise ValueError(
+            "errors are in a dict, so the series must be in a dict with the same keys; give both "
+            "with the ids as keys, or a list of errors in the order of the series."
+        )
+    return (errors[key] for key in data)
 
 
 def like_values(errors: Any, values: Any, name: str) -> Any:
