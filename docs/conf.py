@@ -101,6 +101,8 @@ def is_own(member: Any) -> bool:
     """Whether a member of a class is from this package."""
     # These know their module only through the function inside.
     inside = next(filter(None, (getattr(member, k, None) for k in _INSIDE)), None)
+    if isinstance(inside, operator.attrgetter):  # a property that reads a field
+        return True
     function = inside or inspect.unwrap(member)
     return str(getattr(function, "__module__", "")).startswith("skpolyode")
 

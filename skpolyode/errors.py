@@ -360,7 +360,7 @@ class Faults:
         ValueError
             If any fault was added.
         """
-        if self:
+        if self._totals:
             raise ValueError(self._message())
 
     def warn_if_any(self, stacklevel: int = 2) -> None:
@@ -371,7 +371,7 @@ class Faults:
         stacklevel : int, default=2
             As of `warnings.warn`, counted from the caller.
         """
-        if self:
+        if self._totals:
             warnings.warn(self._message(), stacklevel=stacklevel + 1)
 
     def _remedy(self, kind: FaultKind) -> str:

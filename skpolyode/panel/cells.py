@@ -39,6 +39,8 @@ class BadCell(NamedTuple):
 
 def read_values(values: object) -> tuple[np.ndarray, Sequence[BadCell]]:
     """Return an array of numbers, and the cells that are not numbers (replaced by 0.0)."""
+    if type(values) is np.ndarray and values.dtype.kind in NUMBER_KINDS:  # most series
+        return values, ()
     if isinstance(values, pd.DataFrame | pd.Series):
         array = values.to_numpy()
         if array.dtype == object:  # tested late: the dtypes of a frame take most of the time
@@ -306,9 +308,9 @@ def read_times(times: object) -> TimeBlock:
     TypeError
         If they are neither numbers nor datetimes nor timedeltas.
     """
+    if type(times) is np.ndarray and times.dtype.kind in "iuf":  # of most series
+        return TimeBlock(times)
     times = unmasked(times)
-    if isinstance(times, np.ndarray) and times.dtype.kind in "iuf":
-        return TimeBlock(np.asarray(times))
     if isinstance(times, pd.Series):
         times = pd.Index(times, dtype=times.dtype)
     if isinstance(times, pd.MultiIndex):

@@ -143,7 +143,7 @@ def build_rows(
         if value not in known:
             known = ", ".join(map(repr, known))
             raise ValueError(f"{option} must be one of {known}, got {value!r}.")
-    faults = Faults(name, read_ids(ids), channel_names, maker)
+    faults = Faults(name, None if ids is None else read_ids(ids), channel_names, maker)
     rows = replace(reader(data, faults, time_unit), keeps_empty=empty == "keep")
     if np.size(missing) and (unknown := is_missing(rows.values, missing)).any():
         rows = rows.with_cells(lambda cells: np.where(unknown, np.nan, cells))
@@ -157,9 +157,10 @@ def build_rows(
     names = fit_channel_names(given, rows.values.shape[1], faults)
     faults.channel_names = names
     check_rows(rows, faults)
-    labels = fit_ids(faults.ids, len(rows.offsets) - 1, faults)
-    has_ids = faults.ids is not None
-    table = fit_static(rows.static if static is None else static, labels, has_ids, faults)
+    has_ids, n_series = faults.ids is not None, len(rows.offsets) - 1
+    labels = fit_ids(faults.ids, n_series, faults) if has_ids else np.arange(n_series)
+    table = rows.static if static is None else static
+    table = None if table is None else fit_static(table, labels, has_ids, faults)
     driven = None if inputs is None else fit_inputs(inputs, labels, rows.times, faults)
     faults.raise_if_any()
     return replace(
@@ -176,7 +177,26 @@ def build_rows(
 
 def check_rows(rows: Rows, faults: Faults) -> None:
     """Add faults of times, values and errors."""
-    _check_times(rows, faults)
+    counts, ticks = rows.times.counts, rows.times.ticks
+    known = np.isfinite(counts)
+    note_cells(BAD_TIME, ~known, "the time must be finite", rows, faults)
+    times = rows.times.order if known.all() else np.where(known, counts, np.nan)
+    inside = inside_series(rows.offsets, len(times))
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps, span = np.diff(times), np.ptp(times) if len(times) else 0.0
+    if (falls := (gaps < 0) & inside).any():
+        _note_falls(rows, times, np.flatnonzero(falls) + 1, inside, faults)
+    same = np.zeros(len(times), dtype=bool)
+    same[1:] = are_equal_times(times) & inside
+    late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
+    kind = REPEATED_HOUR if rows.times.unit and not rows.times.tz else DUPLICATE
+    note_cells(kind, same & ~late, "the row before it has the same time", rows, faults)
+    rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
+    note_cells(TOO_LATE, same & late, rule, rows, faults)
+    rises = inside & (gaps > 0) & ~same[1:]
+    smallest = gaps.min(where=rises, initial=gaps.max(initial=0))
+    if known.all() and not smallest > 1e-15 * span < np.inf:
+        _note_lost(rows, rises, faults)
     note_cells(INFINITE, np.isinf(rows.values), "values must not be infinity, got {}", rows, faults)
     if rows.errors is not None:
         named = replace(rows, values=rows.errors)
@@ -185,7 +205,7 @@ def check_rows(rows: Rows, faults: Faults) -> None:
         note_cells(WRONG_ERROR, wrong, rule, named, faults)
         rule = "the error is {:g}, but the value there is missing"
         note_cells(WRONG_ERROR, possible & np.isnan(rows.values), rule, named, faults)
-    if rows.keeps_empty:
+    if rows.keeps_empty or (rows.n_observed > 0).all():
         return
     empty = rows.n_observed == 0
     empty[list(rows.unreadable)] = False  # these have a fault already
@@ -198,58 +218,40 @@ def check_rows(rows: Rows, faults: Faults) -> None:
     faults.add_each(UNOBSERVED, np.flatnonzero(empty), line)
 
 
-def _check_times(rows: Rows, faults: Faults) -> None:
-    counts, ticks = rows.times.counts, rows.times.ticks
-    known = np.isfinite(counts)
-    _note_rows(BAD_TIME, ~known, "the time must be finite", rows, faults)
-    times = rows.times.order if known.all() else np.where(known, counts, np.nan)
-    inside = inside_series(rows.offsets, len(times))
-    with np.errstate(over="ignore", invalid="ignore"):
-        gaps = np.diff(times)
-    back = np.flatnonzero((gaps < 0) & inside) + 1
+def _note_lost(rows: Rows, rises: np.ndarray, faults: Faults) -> None:
+    """Add rows whose times since the first row, with 16 digits, lose some of the gaps `rises`."""
+    far = ~np.isfinite(elapsed := rows.elapsed)
+    rule = "the time since the first row is too large for a number"
+    note_cells(TOO_FAR, far, rule, rows, faults)
+    close = np.zeros(len(elapsed), dtype=bool)
+    close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
+    rule = "the time since the row before it is lost to rounding"
+    note_cells(TOO_CLOSE, close, rule, rows, faults)
+
+
+def _note_falls(
+    rows: Rows, times: np.ndarray, back: np.ndarray, inside: np.ndarray, faults: Faults
+) -> None:
+    """Add rows `back` at which times fall, with the likely cause."""
+    counts, unit, tz = rows.times[:3]
+    values = rows.values[:, 0]  # often decrease, times rarely do
+    hour = MICROSECONDS["h"] / MICROSECONDS[unit or "h"]
+    if unit and not tz and (np.diff(counts)[back - 1] >= -hour).all():
+        kind = SET_BACK
+    elif (
+        rows.values.shape[1] == 1
+        and len(back) > max(1, inside.sum() / 4)
+        and (values[1:] > values[:-1])[inside].all()
+    ):
+        kind = SWAPPED
+    else:
+        kind = RESTARTED if _start_again(times, rows.offsets, back) else UNSORTED
 
     def line(row: int) -> str:
         before = f"times must increase, but the time before it is {rows.format(row - 1)}"
         return f"{_where(rows, faults, row)}: {before}"
 
-    faults.add_each(_kind_of_falls(rows, times, back, inside), back, line)
-    same = np.zeros(len(times), dtype=bool)
-    same[1:] = are_equal_times(times) & inside
-    late = (np.abs(times) >= LAST_WHOLE) & (ticks is None)
-    kind = REPEATED_HOUR if rows.times.unit and not rows.times.tz else DUPLICATE
-    _note_rows(kind, same & ~late, "the row before it has the same time", rows, faults)
-    rule = f"float64 cannot tell it from the one before: above {LAST_WHOLE:g} it has gaps"
-    _note_rows(TOO_LATE, same & late, rule, rows, faults)
-    if not len(times) or not known.all():
-        return
-    # Estimators compute with the times since the first row, which have 16 digits.
-    rises = inside & (gaps > 0) & ~same[1:]
-    with np.errstate(over="ignore"):
-        smallest, span = gaps.min(where=rises, initial=gaps.max(initial=0)), np.ptp(times)
-    if smallest > 1e-15 * span and np.isfinite(span):  # the common case, in a fifth of the time
-        return
-    far = ~np.isfinite(elapsed := rows.elapsed)
-    _note_rows(TOO_FAR, far, "the time since the first row is too large for a number", rows, faults)
-    close = np.zeros(len(elapsed), dtype=bool)
-    close[1:] = (elapsed[1:] == elapsed[:-1]) & rises & ~far[1:]
-    rule = "the time since the row before it is lost to rounding"
-    _note_rows(TOO_CLOSE, close, rule, rows, faults)
-
-
-def _kind_of_falls(
-    rows: Rows, times: np.ndarray, back: np.ndarray, inside: np.ndarray
-) -> FaultKind:
-    """Likely cause of times that fall, at rows `back`."""
-    counts, unit, tz = rows.times[:3]
-    if unit and not tz:
-        falls = np.diff(counts)[back - 1]
-        if (falls >= -MICROSECONDS["h"] / MICROSECONDS[unit]).all():
-            return SET_BACK
-    if rows.values.shape[1] == 1 and len(back) > max(1, inside.sum() / 4):
-        values = rows.values[:, 0]  # often decrease, times rarely do
-        if (values[1:] > values[:-1])[inside].all():
-            return SWAPPED
-    return RESTARTED if _start_again(times, rows.offsets, back) else UNSORTED
+    faults.add_each(kind, back, line)
 
 
 def _start_again(times: np.ndarray, offsets: np.ndarray, back: np.ndarray) -> bool:
@@ -273,25 +275,22 @@ def note_extremes(rows: Rows, faults: Faults) -> None:
     gaps = np.diff(rows.times.counts, prepend=-np.inf)
     gaps[rows.offsets[:-1][rows.lengths > 0]] = np.inf
     rule = f"the time since the row before it is less than {SHORTEST:g}"
-    _note_rows(EXTREME, gaps < SHORTEST, rule, rows, faults)
+    note_cells(EXTREME, gaps < SHORTEST, rule, rows, faults)
     rule = f"the time since the first row is more than {1 / SHORTEST:g}"
-    _note_rows(EXTREME, rows.elapsed > 1 / SHORTEST, rule, rows, faults)
+    note_cells(EXTREME, rows.elapsed > 1 / SHORTEST, rule, rows, faults)
 
 
 def note_cells(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
-    """Add the cells of a mask (n_obs, D); `rule` is a format string for the value."""
+    """Add the cells of a mask (n_obs, D), or the rows of a mask (n_obs,).
+
+    `rule` is a format string for the value of a cell.
+    """
 
     def line(cell: np.ndarray) -> str:
-        return f"{name_cell(rows, faults, *cell)}: {rule.format(rows.values[tuple(cell)])}"
+        return f"{_where(rows, faults, *cell)}: {rule.format(rows.values[tuple(cell)])}"
 
     if wrong.any():
         faults.add_each(kind, np.argwhere(wrong), line)
-
-
-def name_cell(rows: Rows, faults: Faults, row: int, channel: int) -> str:
-    """Name the series, the channel and the time of a cell in a message."""
-    where = f"{faults.series(rows.series_of(row))}, {faults.channel(channel)}"
-    return f"{where}, time {rows.format(row)}"
 
 
 def note_bad_cells(
@@ -311,29 +310,24 @@ def note_bad_cells(
             bad = [cell for cell in bad if cell.position % width != channel]
 
     def line(cell: BadCell) -> str:
-        where = name_cell(rows, faults, *divmod(cell.position, width))
-        return f"{where}: not a number, {cell}"
+        return f"{_where(rows, faults, *divmod(cell.position, width))}: not a number, {cell}"
 
     faults.add_each(NOT_NUMERIC, bad, line)
 
 
-def _note_rows(kind: FaultKind, wrong: np.ndarray, rule: str, rows: Rows, faults: Faults) -> None:
-    found = np.flatnonzero(wrong)
-    faults.add_each(kind, found, lambda row: f"{_where(rows, faults, row)}: {rule}")
-
-
-def _where(rows: Rows, faults: Faults, row: int) -> str:
+def _where(rows: Rows, faults: Faults, row: int, channel: int | None = None) -> str:
+    """Name the series, the channel if there is one, and the time of a row."""
     series, time = rows.series_of(row), rows.times.counts[row]
+    where = faults.series(series)
+    where = where if channel is None else f"{where}, {faults.channel(channel)}"
     if np.isfinite(time):
-        return f"{faults.series(series)}, time {rows.format(row)}"
+        return f"{where}, time {rows.format(row)}"
     unknown = "missing time" if np.isnan(time) else f"time {time}"
-    return f"{faults.series(series)}, row {row - rows.offsets[series]}, {unknown}"
+    return f"{where}, row {row - rows.offsets[series]}, {unknown}"
 
 
-def read_ids(ids: object) -> np.ndarray | None:
+def read_ids(ids: object) -> np.ndarray:
     """Return ids as a 1-D array of their type."""
-    if ids is None:
-        return None
     try:
         if isinstance(ids, str | bytes):
             raise TypeError
@@ -344,11 +338,10 @@ def read_ids(ids: object) -> np.ndarray | None:
         raise TypeError(f"ids must be a 1-D sequence of labels, got {plain_repr(ids)}.") from None
 
 
-def fit_ids(ids: np.ndarray | None, n_series: int, faults: Faults) -> np.ndarray:
-    """Return one id per series; 0, 1, ... if none were given."""
-    if ids is not None and len(ids) != n_series:
+def fit_ids(ids: np.ndarray, n_series: int, faults: Faults) -> np.ndarray:
+    """Return one id per series."""
+    if len(ids) != n_series:
         faults.add(IDS, [f"{len(ids)} ids for {n_series} series"])
-    if ids is None or len(ids) != n_series:
         return np.arange(n_series)
     repeated = np.flatnonzero(pd.Index(ids, tupleize_cols=False).duplicated())
     faults.add_each(IDS, repeated, lambda k: f"{faults.series(k)}: its id occurs before")
@@ -380,8 +373,6 @@ def fit_static(
     A frame whose index holds exactly the ids is aligned by them. Without ids, or for an array, rows
     are taken in their order.
     """
-    if static is None:
-        return None
     table = static
     if not isinstance(static, pd.DataFrame):
         array = np.array(unmasked(static))

@@ -323,6 +323,8 @@ def _reader_of(X: Any) -> Reader | None:
 def refusal(X: Any) -> str | None:
     """Return why an input would be misread, and how to pass it; None if it is read correctly."""
     first = first_of(list(X.values()) if isinstance(X, Mapping) else X)
+    if isinstance(first, tuple) and isinstance(X, list):  # what most users give
+        return f"{GROUPED}." if is_grouped(first) else None
     if reason := foreign(X, "X") or foreign(first):
         return f"must be converted: {reason}."
     if is_grouped(X) or is_grouped(first):
@@ -340,7 +342,7 @@ def refusal(X: Any) -> str | None:
             f"[tuple(pair) for pair in X]; or 2 times of {len(first[0])} channels: "
             "Panel.from_array(X)."
         )
-    return _frame_refusal(X)
+    return _frame_refusal(X) if isinstance(X, pd.DataFrame) or column_names(X) else None
 
 
 def _may_be_pair(item: Any) -> bool:

@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from operator import attrgetter
 from typing import Any, NamedTuple, Self, Unpack, overload
 
 import numpy as np
@@ -48,6 +49,11 @@ class Series(NamedTuple):
 
     times: np.ndarray
     values: np.ndarray
+
+
+def stored(path: str, meaning: str) -> Any:
+    """Property that reads an attribute, or one of an attribute, where it is stored."""
+    return property(attrgetter(path), doc=meaning)
 
 
 class Panel:
@@ -180,7 +186,8 @@ class Panel:
         labels = {"ids": ids, "channel_names": channel_names, "static": static, "inputs": inputs}
         how = {"time_unit": time_unit, "sort": sort, "duplicates": duplicates, "empty": empty}
         how["missing"] = missing
-        self._store(build_rows("Panel", reader, (times, values, offsets), "Panel", **labels, **how))
+        rows = build_rows("Panel", reader, (times, values, offsets), "Panel", **labels, **how)
+        self._rows, self._checked, self._observed = self.from_rows(rows).rows, True, None
 
     @classmethod
     def from_series(
@@ -477,27 +484,23 @@ class Panel:
         >>> Panel.from_rows(panel.rows).equals(panel)
         True
         """
-        panel = cls.__new__(cls)
-        panel._store(rows, checked, observed)
-        return panel
-
-    def _store(self, rows: Rows, checked: bool = True, observed: bool | None = None) -> None:
-        def read_only(array: np.ndarray | None) -> np.ndarray | None:
-            if array is not None:
-                array = array.view()
-                array.flags.writeable = False
-            return array
-
-        counts, ticks = read_only(rows.times.counts), read_only(rows.times.ticks)
-        self._rows = replace(
+        panel, times, beside = cls.__new__(cls), rows.times, rows.beside
+        arrays = times.counts, times.ticks, rows.values, rows.offsets, rows.ids, *beside.values()
+        views = [None if array is None else array.view() for array in arrays]
+        for view in views:
+            if view is not None:
+                view.flags.writeable = False
+        counts, ticks, values, offsets, ids, *columns = views
+        panel._rows = replace(
             rows,
-            times=rows.times._replace(counts=counts, ticks=ticks),
-            values=read_only(rows.values),
-            beside={name: read_only(column) for name, column in rows.beside.items()},
-            offsets=read_only(rows.offsets),
-            ids=read_only(rows.ids),
+            times=times._replace(counts=counts, ticks=ticks),
+            values=values,
+            beside=dict(zip(beside, columns, strict=True)),
+            offsets=offsets,
+            ids=ids,
         )
-        self._checked, self._observed = checked, observed
+        panel._checked, panel._observed = checked, observed
+        return panel
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy through `from_rows`, since pickled arrays are not read-only.
@@ -506,15 +509,22 @@ class Panel:
         """
         return type(self).from_rows, (self._rows, self._checked)
 
-    @property
-    def rows(self) -> Rows:
-        """Everything that the panel holds."""
-        return self._rows
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether the rows have been checked; those of `like` have not."""
-        return self._checked
+    rows: Rows = stored("_rows", "Everything that the panel holds.")
+    is_checked: bool = stored("_checked", "Whether the rows were checked, unlike those of `like`.")
+    times: np.ndarray = stored("_rows.times.counts", "Times of all rows, float64 (n_obs,).")
+    # For datetimes and large integers closer than differences of `times`, which are rounded as
+    # counts since 1970 (to 2e-7 s today).
+    elapsed: np.ndarray = stored("_rows.elapsed", "Times since the first row of the series.")
+    values: np.ndarray = stored("_rows.values", "Values, float64 (n_obs, D), NaN: not observed.")
+    errors: np.ndarray | None = stored("_rows.errors", "Standard deviations of the values.")
+    inputs: Inputs | None = stored("_rows.inputs", "Exogenous variables of the series, or None.")
+    offsets: np.ndarray = stored("_rows.offsets", "Where series start, int64 (n_series + 1,).")
+    lengths: np.ndarray = stored("_rows.lengths", "Rows of each series, int64 (n_series,).")
+    ids: np.ndarray = stored("_rows.ids", "Labels of the series, of shape (n_series,).")
+    channel_names: tuple[str, ...] = stored("_rows.channel_names", "Names of the channels.")
+    has_channel_names: bool = stored("_rows.has_channel_names", "Whether the names were given.")
+    time_unit: str | None = stored("_rows.times.unit", "Unit of datetimes, else None.")
+    tz: str | None = stored("_rows.times.tz", "Name of the time zone of datetimes.")
 
     @property
     def is_observed(self) -> bool:
@@ -527,20 +537,6 @@ class Panel:
             counts = self._rows.n_observed
             self._observed = bool(((counts == self.lengths) & (counts > 0)).all())
         return self._observed
-
-    @property
-    def times(self) -> np.ndarray:
-        """Times of all rows, float64 of shape (n_obs,)."""
-        return self._rows.times.counts
-
-    @property
-    def elapsed(self) -> np.ndarray:
-        """Times since the first row of the series, float64 of shape (n_obs,).
-
-        For datetimes and large integers these are closer than differences of `times`, which are
-        rounded as counts since 1970 (to 2e-7 s today).
-        """
-        return self._rows.elapsed
 
     @property
     def start(self) -> np.ndarray:
@@ -558,54 +554,9 @@ class Panel:
         return found
 
     @property
-    def values(self) -> np.ndarray:
-        """Values of all rows, float64 of shape (n_obs, D), NaN where not observed."""
-        return self._rows.values
-
-    @property
-    def errors(self) -> np.ndarray | None:
-        """Standard deviations of the values, float64 of shape (n_obs, D), NaN where not known."""
-        return self._rows.errors
-
-    @property
-    def inputs(self) -> Inputs | None:
-        """Exogenous variables of the series, or None."""
-        return self._rows.inputs
-
-    @property
-    def offsets(self) -> np.ndarray:
-        """First row of each series and the end of the last, int64 of shape (n_series + 1,)."""
-        return self._rows.offsets
-
-    @property
-    def ids(self) -> np.ndarray:
-        """Labels of the series, of shape (n_series,)."""
-        return self._rows.ids
-
-    @property
-    def channel_names(self) -> tuple[str, ...]:
-        """Names of the channels."""
-        return self._rows.channel_names
-
-    @property
-    def has_channel_names(self) -> bool:
-        """Whether the names were given; False if they are the default x0, x1, ..."""
-        return self._rows.has_channel_names
-
-    @property
     def static(self) -> pd.DataFrame | None:
         """A copy of the static rows, one a series, or None."""
         return None if self._rows.static is None else self._rows.static.copy()
-
-    @property
-    def time_unit(self) -> str | None:
-        """Unit of the counts in `times` for datetimes, None for plain numbers."""
-        return self._rows.times.unit
-
-    @property
-    def tz(self) -> str | None:
-        """Name of the time zone of datetimes."""
-        return self._rows.times.tz
 
     @property
     def is_datetime(self) -> bool:
@@ -626,11 +577,6 @@ class Panel:
     def n_observations(self) -> int:
         """Number of rows of all series."""
         return len(self.times)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Rows of each series, int64 of shape (n_series,)."""
-        return self._rows.lengths
 
     def __len__(self) -> int:
         """Return the number of series."""

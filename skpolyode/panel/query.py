@@ -105,7 +105,8 @@ def times_since(
     relative, origin = since is not None, panel.rows.origin
     if times is None:
         raise TypeError(f'{name} are missing: give some, such as [1, 2] with relative_to="end".')
-    _refuse_times_by_ids(times, panel, name)
+    if isinstance(times, pd.Series):
+        _refuse_times_by_ids(times, panel, name)
 
     def read(times: Any, name: str = name) -> Times:
         if relative:
@@ -182,12 +183,12 @@ def one_time_each(
     return found
 
 
-def _refuse_times_by_ids(times: Any, panel: Panel, name: str) -> None:
+def _refuse_times_by_ids(times: pd.Series, panel: Panel, name: str) -> None:
     """Refuse times whose index holds the ids: they would be read as times for all series."""
-    if not isinstance(times, pd.Series) or panel.n_series < 2 or not panel.rows.has_ids:
+    if panel.n_series < 2 or not panel.rows.has_ids or isinstance(times.index, pd.RangeIndex):
         return
-    index, ids = times.index, pd.Index(panel.ids, tupleize_cols=False)
-    if isinstance(index, pd.RangeIndex) or {*map(plain_label, index)} != {*map(plain_label, ids)}:
+    index, ids = ({*map(plain_label, labels)} for labels in (times.index, panel.ids.tolist()))
+    if index != ids:
         return
     raise ValueError(
         f"the index of {name} holds the ids of the series, but a flat list of times is for all of "

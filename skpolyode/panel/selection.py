@@ -46,7 +46,8 @@ def align_to_fit(panel: Any, estimator: Any, name: str = "X") -> Any:
     if not hasattr(estimator, "channel_names_"):
         return panel
     names, named, owner = estimator.channel_names_, estimator.has_channel_names_, type(estimator)
-    panel = panel.align_channels(names, named=named, owner=owner.__name__, name=name)
+    if panel.channel_names != tuple(names):
+        panel = panel.align_channels(names, named=named, owner=owner.__name__, name=name)
     unit = getattr(estimator, "time_unit_", panel.time_unit)
     if panel.time_unit != unit:
         found, wanted = (Times(panel.times, each).clock for each in (panel.time_unit, unit))
@@ -127,7 +128,17 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
     ]
     times = _times([panel.rows.times for panel in panels])
     leading = next((k for k, panel in enumerate(panels) if panel.has_channel_names), 0)
-    aligned = [_as_leading(panels, k, leading) for k in range(len(panels))]
+    first, aligned = panels[leading], []
+    names, named = first.channel_names, first.has_channel_names
+    for position, panel in enumerate(panels):
+        try:
+            aligned.append(panel.align_channels(names, named=named, owner="the first"))
+        except ValueError:
+            raise ValueError(
+                f"panel {position} has the channels {list(panel.channel_names)}, but panel "
+                f"{leading} has {list(names)}; give all panels the same, NaN where not observed, "
+                "or choose those that all have (select_channels)."
+            ) from None
     tables = [panel.rows.static for panel in panels]
     if len({None if table is None else frozenset(table.columns) for table in tables}) > 1:
         raise ValueError(
@@ -135,8 +146,9 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
             "known."
         )
     labels = [pd.Index(panel.ids, tupleize_cols=False) for panel in panels]
-    index, faults = labels[0].append(labels[1:]), Faults("concat", read_ids(ids))
+    index = labels[0].append(labels[1:])
     if ids is not None:
+        faults = Faults("concat", read_ids(ids))
         index = pd.Index(fit_ids(faults.ids, len(index), faults), tupleize_cols=False)
         faults.raise_if_any()
     beside = {}
@@ -144,11 +156,11 @@ def concat_rows(panels: Sequence[Any], ids: object = None) -> tuple[Rows, bool]:
         cells = [p.rows.beside.get(name, np.full(p.values.shape, np.nan)) for p in aligned]
         beside[name] = np.concatenate(cells)
     rows = replace(
-        panels[leading].rows,
+        first.rows,
         times=times,
         values=np.concatenate([panel.values for panel in aligned]),
         beside=beside,
-        limits=_joint_limits(aligned, panels[leading].channel_names),
+        limits=_joint_limits(aligned, names),
         offsets=offsets_from(np.concatenate([panel.lengths for panel in aligned])),
         ids=index.to_numpy(),
         has_ids=ids is not None or any(panel.rows.has_ids for panel in panels),
@@ -168,20 +180,6 @@ def _joint_limits(panels: Sequence[Any], names: Sequence[str]) -> dict[str, tupl
             if (first := joint.setdefault(leading.get(name, name), ends)) != ends:
                 raise ValueError(f"give all panels the same limits of {name!r}: {first} or {ends}.")
     return joint
-
-
-def _as_leading(panels: Sequence[Any], position: int, leading: int) -> Any:
-    """Panel at a position, with the channels in the order of the leading one."""
-    panel, first = panels[position], panels[leading]
-    names, named = first.channel_names, first.has_channel_names
-    try:
-        return panel.align_channels(names, named=named, owner=f"panel {leading}")
-    except ValueError:
-        raise ValueError(
-            f"panel {position} has the channels {list(panel.channel_names)}, but panel {leading} "
-            f"has {list(names)}; give all panels the same, NaN where not observed, or choose those "
-            "that all have (select_channels)."
-        ) from None
 
 
 def _times(parts: Sequence[Times]) -> Times:

@@ -164,6 +164,8 @@ def within_limits(panel: Panel, limits: CellLimits | None, name: str = "X") -> P
     if limits is None:
         return panel
     judged = limits.judge(panel.values, panel.errors)
+    if not any(map(np.any, judged)):
+        return panel
     why = "all errors are a thousand times as large as values vary"
     panel = _with_rest(panel, judged.vague, name, why)
     found = _with_rest(panel, judged.faulty, name, "all values are far from those of fit")

@@ -279,7 +279,7 @@ def warn_if_nothing_was_learned(
         f"{what}: {why} ({found}). Train on more series, lower learning_rate_init, or use "
         "HiPPOTransformer, which needs no training: noise cannot be forecast.",
         ConvergenceWarning,
-        stacklevel=6,
+        stacklevel=5,
     )
 
 

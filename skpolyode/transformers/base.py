@@ -31,6 +31,7 @@ from skpolyode.fit_report import FitReport
 from skpolyode.memory import MEMORIES
 from skpolyode.panel import Panel, is_ragged, query_times
 from skpolyode.panel.cells import column_names
+from skpolyode.panel.panel import stored
 from skpolyode.panel.query import choose_window, covered, read_leads
 from skpolyode.panel.select import blank_panel, fill_rows, fill_values
 from skpolyode.panel.units import CellLimits
@@ -216,8 +217,8 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         features = fill_rows(
             panel, self.embedder_.features, lambda: len(self.get_feature_names_out())
         )
-        has_ids = is_ragged(X) or getattr(X, "ndim", 2) == 3
-        if has_ids and _get_output_config("transform", self)["dense"] == "pandas":
+        is_pandas = _get_output_config("transform", self)["dense"] == "pandas"
+        if is_pandas and (is_ragged(X) or getattr(X, "ndim", 2) == 3):
             # As in Panel.static; scikit-learn only keeps the index of a flat frame.
             is_frame = isinstance(X, pd.DataFrame | pd.Series)  # with a panel in each cell
             index = X.index if is_frame else pd.Index(panel.ids, tupleize_cols=False)
@@ -639,20 +640,9 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         figures = {"observations_per_coefficient": float(self.observations_per_coefficient_)}
         self.fit_report_.add("window", outcome, panel.n_series, **figures)
 
-    @property
-    def scaler_(self) -> ChannelScaler:
-        """Mean and standard deviation of each channel."""
-        return self.embedder_.units.scaler
-
-    @property
-    def time_scale_(self) -> float:
-        """Unit of time of the embedder, its stacking and its errors, in the units of `times`."""
-        return self.embedder_.units.time_scale
-
-    @property
-    def window_(self) -> float:
-        """Length of the remembered past, in the units of `times`."""
-        return self.embedder_.past.window
+    scaler_: ChannelScaler = stored("embedder_.units.scaler", "Mean and scale of each channel.")
+    time_scale_: float = stored("embedder_.units.time_scale", "The embedder's unit of time.")
+    window_: float = stored("embedder_.past.window", "Length of the remembered past.")
 
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._report_as_html()

@@ -26,6 +26,7 @@ from skpolyode.errors import naming_owner, plain_repr
 from skpolyode.panel import Panel, is_ragged
 from skpolyode.panel.cells import Times
 from skpolyode.panel.convert import shape_of
+from skpolyode.panel.panel import stored
 from skpolyode.panel.query import read_duration, read_leads, times_since
 from skpolyode.panel.select import (
     ENOUGH_ROWS,
@@ -121,10 +122,7 @@ class PathTransformer(TransformerMixin, SeriesEstimator):
     def transform(self, X: Any) -> Panel | np.ndarray:
         """Values of the paths of series."""
 
-    @property
-    def scaler_(self) -> ChannelScaler:
-        """Mean and standard deviation of each channel."""
-        return self.transformer_.scaler_
+    scaler_: ChannelScaler = stored("transformer_.scaler_", "Mean and scale of each channel.")
 
 
 def _returns_tables(imputer: PanelImputer) -> bool:

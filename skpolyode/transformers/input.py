@@ -211,20 +211,14 @@ def as_fitted(estimator: Any, panel: Panel, name: str = "X") -> Panel:
     if (static := getattr(embedder, "static", None)) is not None:
         static.warn_of_unknown(panel)
     if not panel.is_datetime and (typical := getattr(embedder, "typical_gap", None)):
-        _warn_of_unit(panel, typical, name)
+        is_near = 1 / UNLIKE_FIT < (gap := typical_gap(panel)) / typical < UNLIKE_FIT
+        if not is_near and panel.n_observations - panel.n_series >= _ENOUGH:
+            warnings.warn(
+                f"the typical gap between rows of {name} is {gap:.3g}, that of `fit` was "
+                f"{typical:.3g}: give times in the unit of `fit`, or datetimes, which have one.",
+                stacklevel=4,
+            )
     return panel
-
-
-def _warn_of_unit(panel: Panel, typical: float, name: str) -> None:
-    """Warn of times without a unit whose gaps are far from the typical one of `fit`."""
-    gap = typical_gap(panel)
-    is_near = 1 / UNLIKE_FIT < gap / typical < UNLIKE_FIT
-    if not is_near and panel.n_observations - panel.n_series >= _ENOUGH:
-        warnings.warn(
-            f"the typical gap between rows of {name} is {gap:.3g}, that of `fit` was "
-            f"{typical:.3g}: give times in the unit of `fit`, or datetimes, which have one.",
-            stacklevel=5,
-        )
 
 
 def credible(panel: Panel, scaler: ChannelScaler, name: str = "X") -> Panel:

@@ -556,17 +556,13 @@ class NeuralTransformer(SamplesFutures, SeriesTransformer):
         )
         report_hold_out(self.fit_report_, stopping, judging)
         run_stages([*(stage for stage in self.stages if stage.name not in skip), *then], state)
-        return self._take_over(state, judges_untrained=not skip)
-
-    def _take_over(self, state: FitState, *, judges_untrained: bool) -> str | None:
-        """Set the fitted attributes; returns the message of an interruption, else None."""
         report = state.training
         self.embedder_, self.history_ = state.embedder, report.history
         self.n_epochs_, self.validation_error_ = report.n_epochs, report.best_error
         self.best_epoch_, self.stop_reason_ = report.best_epoch, report.reason
         vars(self).update(state.fitted)
         if report.n_epochs >= FEWEST_EPOCHS:  # fewer are a trial run: do not warn
-            warn_if_nothing_was_learned(report, state.judged, judges_untrained=judges_untrained)
+            warn_if_nothing_was_learned(report, state.judged, judges_untrained=not skip)
         return report.message if report.was_interrupted else None
 
     def _new_embedder(self, panel: Panel, generator: torch.Generator) -> ModelEmbedder:

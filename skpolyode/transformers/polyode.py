@@ -20,6 +20,7 @@ from skpolyode.memory import MEMORIES, PATH_MEASURES, LegTMemory
 from skpolyode.models import PolyODE
 from skpolyode.models.contract import InputSizes, zero_map
 from skpolyode.panel import Panel
+from skpolyode.panel.panel import stored
 from skpolyode.panel.query import choose_window, read_duration, read_memory
 from skpolyode.panel.select import typical_gap
 from skpolyode.training.tasks import PolyODETask
@@ -251,20 +252,9 @@ class PolyODETransformer(NeuralTransformer):
         self.observations = observations
         super().__init__(**training)
 
-    @property
-    def field_(self) -> WalledMLP:
-        """The trained vector field."""
-        return self.embedder_.model.field
-
-    @property
-    def start_(self) -> nn.Module | None:
-        """The trained map of static covariates."""
-        return self.embedder_.model.start
-
-    @property
-    def context_(self) -> float:
-        """Length of the past that the dynamics see, in the units of `times`."""
-        return self.embedder_.recent.window
+    field_: WalledMLP = stored("embedder_.model.field", "The trained vector field.")
+    start_: nn.Module | None = stored("embedder_.model.start", "Map of static covariates.")
+    context_: float = stored("embedder_.recent.window", "The past that the dynamics see.")
 
     @property
     def noise_(self) -> np.ndarray | None:

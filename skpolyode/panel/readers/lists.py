@@ -71,12 +71,12 @@ def rows_from_list(
                 f"series, got {times.kind}s after {kind}s; convert them to one kind."
             )
         values = values[:, None] if values.ndim == 1 else values
-        if fault := _misfit(times.data, values, first):
+        if fault := _misfit(times.data, values, first, faults):
             faults.add(fault[0], [f"{faults.series(position)}: {fault[1]}"])
             _note_unplaced(bad, position, values.shape, faults)
             continue
         fitting[position] = times, values
-        first = first or (faults.series(position), values.shape[1])
+        first = first or (position, values.shape[1])
         found += [cell._replace(position=n_cells + cell.position) for cell in bad]
         n_cells += values.size
     require_series(position + 1, faults.name)
@@ -90,8 +90,8 @@ def rows_from_list(
         offsets_from(lengths),
         unreadable=[k for k in range(position + 1) if k not in fitting],
     )
-    # numpy converts a list with one word to text
-    note_bad_cells(found, rows, faults, may_be_text=isinstance(item, _LABELLED))
+    if found:  # numpy converts a list with one word to text
+        note_bad_cells(found, rows, faults, may_be_text=isinstance(item, _LABELLED))
     return rows
 
 
@@ -108,9 +108,9 @@ def _note_unplaced(
 
 
 def _misfit(
-    times: np.ndarray, values: np.ndarray, first: tuple[str, int] | None
+    times: np.ndarray, values: np.ndarray, first: tuple[int, int] | None, faults: Faults
 ) -> tuple[FaultKind, str] | None:
-    """Fault in the shape of a series, or None; `first` names a valid one, with its channels."""
+    """Fault in the shape of a series, or None; `first` is a valid one, with its channels."""
     if times.ndim != 1 or values.ndim != 2:
         swapped = times.ndim == 2 and values.shape == (len(times), 1)
         hint = ", which look swapped: times come first, (times, values)" if swapped else ""
@@ -119,7 +119,8 @@ def _misfit(
         return LENGTHS, f"{len(times)} times but {len(values)} rows of values"
     if first is None or values.shape[1] == first[1]:
         return None
-    return CHANNELS, f"{values.shape[1]} channel(s), where {first[0]} has {first[1]}"
+    where = faults.series(first[0])
+    return CHANNELS, f"{values.shape[1]} channel(s), where {where} has {first[1]}"
 
 
 def _read_pair(pair: object) -> Block:
@@ -158,6 +159,8 @@ def _read_frame(table: object) -> Block:
 
 def _series_in(items: Iterable[object], faults: Faults) -> Iterable[object]:
     """The series to iterate over; an error for one frame, whose items are column names."""
+    if isinstance(items, list):
+        return items
     if is_grouped(items):
         raise TypeError(f"{faults.name} {GROUPED}.")
     if column_names(items):
@@ -188,8 +191,10 @@ def is_grouped(X: Any) -> bool:
     if not (isinstance(X, tuple) and len(X) == 2):
         return type(X).__name__.endswith("GroupBy")
     key, frame = X
-    is_key = len(key) != len(frame) if isinstance(key, tuple) else np.ndim(key) == 0
-    return is_key and (isinstance(frame, pd.Series) or bool(column_names(frame)))
+    is_key = isinstance(key, tuple) or np.ndim(key) == 0
+    if not (is_key and (isinstance(frame, pd.Series) or column_names(frame))):
+        return False
+    return not isinstance(key, tuple) or len(key) != len(frame)  # else times and values
 
 
 def series_by_id(items: Mapping[Any, Any], faults: Faults) -> list[Any]:
