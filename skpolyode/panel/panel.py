@@ -514,17 +514,25 @@ class Panel:
     times: np.ndarray = stored("_rows.times.counts", "Times of all rows, float64 (n_obs,).")
     # For datetimes and large integers closer than differences of `times`, which are rounded as
     # counts since 1970 (to 2e-7 s today).
-    elapsed: np.ndarray = stored("_rows.elapsed", "Times since the first row of the series.")
+    elapsed: np.ndarray = stored(
+        "_rows.elapsed", "Times since the first row of the series, float64 (n_obs,)."
+    )
     values: np.ndarray = stored("_rows.values", "Values, float64 (n_obs, D), NaN: not observed.")
-    errors: np.ndarray | None = stored("_rows.errors", "Standard deviations of the values.")
+    errors: np.ndarray | None = stored(
+        "_rows.errors", "Standard deviations of the values, float64 (n_obs, D), NaN: unknown."
+    )
     inputs: Inputs | None = stored("_rows.inputs", "Exogenous variables of the series, or None.")
     offsets: np.ndarray = stored("_rows.offsets", "Where series start, int64 (n_series + 1,).")
     lengths: np.ndarray = stored("_rows.lengths", "Rows of each series, int64 (n_series,).")
     ids: np.ndarray = stored("_rows.ids", "Labels of the series, of shape (n_series,).")
     channel_names: tuple[str, ...] = stored("_rows.channel_names", "Names of the channels.")
-    has_channel_names: bool = stored("_rows.has_channel_names", "Whether the names were given.")
-    time_unit: str | None = stored("_rows.times.unit", "Unit of datetimes, else None.")
-    tz: str | None = stored("_rows.times.tz", "Name of the time zone of datetimes.")
+    has_channel_names: bool = stored(
+        "_rows.has_channel_names", "Whether the names were given, not the default x0, x1."
+    )
+    time_unit: str | None = stored(
+        "_rows.times.unit", "Unit of the counts in `times` for datetimes; None for numbers."
+    )
+    tz: str | None = stored("_rows.times.tz", "Name of the time zone of datetimes, or None.")
 
     @property
     def is_observed(self) -> bool:

@@ -640,9 +640,15 @@ class SeriesTransformer(TransformerMixin, SeriesEstimator):
         figures = {"observations_per_coefficient": float(self.observations_per_coefficient_)}
         self.fit_report_.add("window", outcome, panel.n_series, **figures)
 
-    scaler_: ChannelScaler = stored("embedder_.units.scaler", "Mean and scale of each channel.")
-    time_scale_: float = stored("embedder_.units.time_scale", "The embedder's unit of time.")
-    window_: float = stored("embedder_.past.window", "Length of the remembered past.")
+    scaler_: ChannelScaler = stored(
+        "embedder_.units.scaler", "Mean and standard deviation of each channel."
+    )
+    time_scale_: float = stored(
+        "embedder_.units.time_scale", "The embedder's unit of time, in the units of `times`."
+    )
+    window_: float = stored(
+        "embedder_.past.window", "Length of the remembered past, in the units of `times`."
+    )
 
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._report_as_html()

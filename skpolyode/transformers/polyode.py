@@ -253,8 +253,12 @@ class PolyODETransformer(NeuralTransformer):
         super().__init__(**training)
 
     field_: WalledMLP = stored("embedder_.model.field", "The trained vector field.")
-    start_: nn.Module | None = stored("embedder_.model.start", "Map of static covariates.")
-    context_: float = stored("embedder_.recent.window", "The past that the dynamics see.")
+    start_: nn.Module | None = stored(
+        "embedder_.model.start", "The trained map of static covariates."
+    )
+    context_: float = stored(
+        "embedder_.recent.window", "Length of the past that the dynamics see, in units of `times`."
+    )
 
     @property
     def noise_(self) -> np.ndarray | None:
