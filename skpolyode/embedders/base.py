@@ -145,8 +145,8 @@ class Combiner(Protocol):
         The latter are arrays (n, D) by name and always include "run", the free run of the model.
         """
 
-    def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
-        """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""
+    def expected_errors(self, known: Known, series: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+        """Expected size (n, D) of the errors of forecasts of `series` (n,) at times `elapsed`."""
 
     def of_series(
         self, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray

@@ -560,7 +560,7 @@ class ModelEmbedder(Embedder):
         if ends.states is not None:
             values = self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
-        expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
+        expected = self.stacking.expected_errors(ends.known, series, elapsed)
         leads = self.units.scaler.known(leads, np.inf)
         signs = self.calibration.signs(spread[series], expected)
         return Ahead(values, leads, signs, ends.others[1] * np.ones(values.shape))

@@ -28,7 +28,6 @@ from scipy.special import erf, ndtri, stdtrit
 from sklearn.isotonic import isotonic_regression
 
 from skpolyode.ensemble.backtest import (
-    N_FOLDS,
     BacktestSettings,
     are_known,
     effective_count,
@@ -37,6 +36,7 @@ from skpolyode.ensemble.backtest import (
     nearness,
 )
 from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, FollowsSpread, cross_fitted_scales
+from skpolyode.ensemble.member import N_FOLDS
 from skpolyode.futures.continued import Ahead
 from skpolyode.panel import offsets_from
 from skpolyode.saving.codec import check_arrays, saved

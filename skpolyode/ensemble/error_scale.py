@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor
 
-from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of, nearness
-from skpolyode.ensemble.member import NEGLIGIBLE
+from skpolyode.ensemble.backtest import are_known, equal_bins, folds_of, nearness
+from skpolyode.ensemble.member import N_FOLDS, NEGLIGIBLE
 from skpolyode.panel import series_index
 from skpolyode.saving.codec import saved
 

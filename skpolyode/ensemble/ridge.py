@@ -106,7 +106,7 @@ class DirectRidge(Member):
         if not (len(leads) and known.any()):
             return []
         few = known.shape[1] <= _SETTINGS.few_channels
-        latest = cls.known_at(sample.rows, sample.origins)[sample.origin]
+        latest = cls.known_at(sample.cells, sample.origins)[sample.origin]
         asked = Asked(sample.elapsed, sample.driven, sample.records, leads[-1], lesson.base)
         features, of_last, channels = _Features.of(asked, latest, few, few), [], []
         for j, rows in enumerate(known.T):
@@ -116,7 +116,11 @@ class DirectRidge(Member):
             scale = np.sqrt(((x - centre) ** 2).sum(axis=0) / n)
             scale = np.where(scale > NEGLIGIBLE, scale, np.inf)  # ignores constant features
             x = _standardised(x, centre, scale, features.n_driven)
-            data = x, sample.actual[rows, j, None] - simple, nearness(sample_leads[rows, j], leads)
+            data = (
+                x,
+                sample.actual[rows, j, None] - simple,
+                nearness(sample_leads[rows, j], leads),
+            )
             folds = [np.flatnonzero(sample.fold[rows] == k) for k in range(sample.n_folds)]
             sums = [_Sums.of(*(column[fold] for column in data)) for fold in folds]
             of_last.append(sum(part.squares[:, _LAST] for part in sums))
@@ -131,7 +135,12 @@ class DirectRidge(Member):
         choice, best = np.unravel_index(share.argmin(), share.shape)
         best_of = zip(*(fits[choice] for fits in channels), strict=True)
         centre, scale, bases, found, _ = map(np.stack, best_of)
-        rest = choice in (1, 3), choice in (2, 3), _SETTINGS.strengths[best], sample.driven.shape[1]
+        rest = (
+            choice in (1, 3),
+            choice in (2, 3),
+            _SETTINGS.strengths[best],
+            sample.driven.shape[1],
+        )
         folds = range(bases.shape[1])
         return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *rest) for k in folds]
 

@@ -20,10 +20,8 @@ from skpolyode.embedders.base import Known, Late, Others, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
     FEWEST_TO_HOLD_OUT,
-    N_FOLDS,
     PRIOR_COUNT,
     BacktestSettings,
-    RollingOrigins,
     are_known,
     chunks,
     effective_count,
@@ -35,7 +33,7 @@ from skpolyode.ensemble.backtest import (
 )
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.error_scale import FollowsSpread, signs_of_errors
-from skpolyode.ensemble.member import NEGLIGIBLE, Records, Sample
+from skpolyode.ensemble.member import N_FOLDS, NEGLIGIBLE, Records, RollingOrigins
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
 from skpolyode.ensemble.paths import late_path_errors
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
@@ -395,27 +393,26 @@ def learn_stacking(
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
-    sample, run = Sample.of(model, asked), np.empty((0, trained.n_channels))
-    if len(asked.origins):
-        run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
+    run = np.empty((0, trained.n_channels))
+    if n_origins := len(asked.origins):
+        counts = np.bincount(asked.origin, minlength=n_origins)
+        run = model.runs_from(asked.panel, asked.origins, asked.times, counts)
     given, expected = {RUN: run}, np.ones(run.shape)
     if structural is not None:
         by_structure = _of_structure_by_folds(structural, model.units.scaler, learned, asked)
         given[STRUCTURAL], expected = by_structure
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
-        knots = knots_of(sample.leads, sample.actual)
+        knots = knots_of(asked.leads, asked.actual)
     whole, *folds = Members.learn(_learning_sample(model, learned, rng, seasons), seasons, knots)
     names = RUN, *MEMBERS, *(name for name in given if name != RUN)
-    members = members_of(folds if by_folds else [whole], names, sample, given)
-    known, sizes = whole.known_at(sample.rows, sample.origins), np.empty(sample.actual.shape)
-    for part in chunks(len(sizes)):
-        states = take_known(known, sample.origin[part])
-        sizes[part] = whole.expected_errors(states, sample.elapsed[part])
-    rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
-    columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
+    members = members_of(folds if by_folds else [whole], names, asked, given)
+    known = whole.known_at(asked.cells, asked.origins)
+    sizes = whole.expected_errors(known, asked.origin, asked.elapsed)
+    rows = asked.cells.values, asked.cells.offsets, asked.origins[asked.origin]
+    columns = names, asked.leads, signs_of_errors(*rows, sizes), members, asked.actual
     times = asked.times / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new, sample.origin, expected)
+    backtest = Backtest(*columns, asked.series, times, is_new, asked.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], names, _anchored(model, asked.panel[:10]))]
     # If the first knot is beyond a typical gap, its weights apply from one gap on. If it is much
@@ -488,7 +485,7 @@ def _judges(
     if tested is None or tested.n_series >= SETTINGS.fewest_judges:
         return asked, is_new, trained, tested is None
     others = rolling_origins(model, trained, rng, _whole_of_seasonal(trained, seasons))
-    asked = others.followed_by(asked)
+    asked = others.followed_by(asked, model)
     is_new = np.arange(len(asked.rows)) >= len(others.rows)
     learned = Panel.concat([trained, tested], ids=np.arange(trained.n_series + tested.n_series))
     return asked, is_new, learned, True
@@ -535,10 +532,9 @@ def seasons_of(model: ModelEmbedder, panel: Panel, period: Sequence[float] | Non
 
 def _learning_sample(
     model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
-) -> Sample:
+) -> RollingOrigins:
     """Sample of forecasts that members are learned from."""
-    earliest = _whole_of_seasonal(panel, seasons)
-    return Sample.of(model, rolling_origins(model, panel, rng, earliest, _SAMPLE))
+    return rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
 
 
 def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:
