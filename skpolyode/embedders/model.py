@@ -18,7 +18,6 @@ from skpolyode.embedders import smoother
 from skpolyode.embedders.base import (
     CHUNK_ROWS,
     UNLIKE_FIT,
-    Combiner,
     Embedder,
     Known,
     MemoryReadout,
@@ -30,7 +29,8 @@ from skpolyode.embedders.base import (
     take_known,
 )
 from skpolyode.embedders.encoders import InputEncoder, StaticEncoder, n_features_of
-from skpolyode.futures.continued import Ahead, KnownErrors
+from skpolyode.futures.continued import Ahead
+from skpolyode.futures.spread import predictors_of, spread_at
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, agree, join, select
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -53,7 +53,7 @@ class Ends(NamedTuple):
     states: Callable[[slice], State] | None  # of the model at the ends of some; None: not needed
     known: Known | None = None  # state of the combiner; None: forecasts of the model alone
     driven: np.ndarray | None = None  # (B, F): responses to inputs at the first rows of the panel
-    others: Others = ({}, 1.0)  # of `Combiner.of_series`
+    others: Others = ({}, 1.0)  # of the combiner's `of_series`
 
 
 @saved(
@@ -87,9 +87,10 @@ class ModelEmbedder(Embedder):
         Encodes the static covariates of the model.
     inputs : InputEncoder or None, default=None
         Encodes the inputs of the model.
-    stacking : Combiner or None, default=None
-        Combines the model with simple forecasts; None if forecasts are those of the model alone.
-    calibration : KnownErrors or None, default=None
+    stacking : StackedForecast or None, default=None
+        The combiner of the model with simple forecasts; None if forecasts are those of the model
+        alone.
+    calibration : Calibration or None, default=None
         Errors of the combined forecasts; None if they have not been learned.
     waves : float64 ndarray of shape (D,) or None, default=None
         Weight, by channel, of the periodic fit to each series in its path between observations;
@@ -122,8 +123,8 @@ class ModelEmbedder(Embedder):
     recent: MemoryReadout | None = None
     static: StaticEncoder | None = None
     inputs: InputEncoder | None = None
-    stacking: Combiner | None = None
-    calibration: KnownErrors | None = None
+    stacking: Any = None
+    calibration: Any = None
     waves: np.ndarray | None = None
     beginnings: np.ndarray | None = None
     path_errors: Any = None
@@ -545,7 +546,7 @@ class ModelEmbedder(Embedder):
         ends = ends if with_values else ends._replace(states=None)
         at = panel.offsets[1:] - 1 if rows is None else rows
         leads = time_since_seen(panel, at[series_index(offsets)], times)
-        spread = self.calibration.known_at(cells.values, panel.offsets, at)
+        spread = spread_at(cells.values, panel.offsets, at)
         return self.outlook_from(ends, times, offsets, leads, spread)
 
     def outlook_from(
@@ -553,8 +554,8 @@ class ModelEmbedder(Embedder):
     ) -> Ahead:
         """As `outlook`, from the ends of series.
 
-        `leads` (Q, D) are the times since each channel was observed, `spread` (B, ...) the state of
-        the calibration.
+        `leads` (Q, D) are the times since each channel was observed, `spread` (B, D, 6) the
+        statistics of `spread_at`.
         """
         series, values = series_index(offsets), np.full(leads.shape, np.nan)
         if ends.states is not None:
@@ -562,7 +563,7 @@ class ModelEmbedder(Embedder):
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(ends.known, series, elapsed)
         leads = self.units.scaler.known(leads, np.inf)
-        signs = self.calibration.signs(spread[series], expected)
+        signs = predictors_of(spread[series], expected)
         return Ahead(values, leads, signs, ends.others[1] * np.ones(values.shape))
 
     def free_run(

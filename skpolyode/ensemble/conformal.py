@@ -35,7 +35,7 @@ from skpolyode.ensemble.backtest import (
     folds_of,
     nearness,
 )
-from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, FollowsSpread, cross_fitted_scales
+from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, cross_fitted_scales
 from skpolyode.ensemble.member import N_FOLDS
 from skpolyode.futures.continued import Ahead
 from skpolyode.panel import offsets_from
@@ -301,7 +301,7 @@ def _continue(paths: np.ndarray, rng: np.random.RandomState) -> None:
 
 @saved(errors="D", scale="D", paths="D", centre="D", around="D")
 @dataclass(frozen=True)
-class Calibration(FollowsSpread):
+class Calibration:
     """Half widths of prediction intervals, by channel and lead.
 
     Intervals are split conformal. The errors are those of forecasts of data that did not train the

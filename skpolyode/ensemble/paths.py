@@ -17,7 +17,6 @@ from skpolyode.embedders.table import KINDS, ROWS, Table
 from skpolyode.embedders.table import SETTINGS as TABLE
 from skpolyode.ensemble.backtest import enlarged
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.ensemble.path_errors import (
     LEAST,
@@ -28,6 +27,7 @@ from skpolyode.ensemble.path_errors import (
     SizeLaw,
 )
 from skpolyode.futures.continued import Ahead
+from skpolyode.futures.spread import EXPECTED, N_PREDICTORS, predictors_of, spread_at
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
     Query,
@@ -60,7 +60,7 @@ class Answers(NamedTuple):
         """Answers before anything is known: values are NaN."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs = np.zeros((*shape, N_SIGNS))
+        signs = np.zeros((*shape, N_PREDICTORS))
         return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape))
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
@@ -329,7 +329,7 @@ def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     rows = model.standardised(panel).values if model.forecasts else read(panel.values)
     last = panel.offsets[1:] - 1
     expected = np.ones((panel.n_series, panel.n_channels))
-    return signs_of_errors(rows, panel.offsets, last, expected)
+    return predictors_of(spread_at(rows, panel.offsets, last), expected)
 
 
 def _changes_by_gap(model: ModelEmbedder, whole: Panel, hidden: Panel) -> np.ndarray:

@@ -32,16 +32,16 @@ from skpolyode.ensemble.backtest import (
     rolling_origins,
 )
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import FollowsSpread, signs_of_errors
 from skpolyode.ensemble.member import N_FOLDS, NEGLIGIBLE, Records, RollingOrigins
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
 from skpolyode.ensemble.paths import late_path_errors
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.fit_report import Decision
+from skpolyode.futures.spread import predictors_of, spread_at
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.panel.units import ChannelScaler
-from skpolyode.saving.codec import register_as, saved
+from skpolyode.saving.codec import saved
 from skpolyode.transformers.stages import FitState, StackForecasts
 
 RUN, STRUCTURAL = "run", "structural"
@@ -311,9 +311,10 @@ class StackedForecast(Members):
     def combine(
         self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
     ) -> np.ndarray:
-        """Forecasts (n, D), from `given` ones and from the states `known` of the series.
+        """Forecasts (n, D) at times `elapsed` (n,), from the states `known` of the series.
 
-        See :class:`~skpolyode.embedders.base.Combiner`.
+        The `given` forecasts are arrays (n, D) by name and always include "run", the free run of
+        the model. `driven` (n, F) are responses to inputs at these times.
         """
         result, base = np.empty_like(given[RUN]), self.names.index(BASE)
         trusted = {name for name, member in self.each.items() if member.extrapolates} | {STRUCTURAL}
@@ -332,11 +333,17 @@ class StackedForecast(Members):
             result[part] = (weights * members).sum(axis=-1)
         return result
 
-    def of_series(self, scaler: ChannelScaler, *asked: Any) -> Others:
-        """Structural forecasts, if there are any; see `Combiner`."""
+    def of_series(
+        self, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray
+    ) -> Others:
+        """Forecasts (Q, D), by name, of models that need whole series, not only states.
+
+        They are of `times` (Q,), from the `rows` (Q,) of a panel and all before. Then the unit of
+        the errors of combined forecasts, (Q, D) or 1.
+        """
         if self.structural is None:
             return {}, 1.0
-        means, expected = _of_structure(self.structural, scaler, *asked)
+        means, expected = _of_structure(self.structural, scaler, panel, rows, times)
         return {STRUCTURAL: means}, expected
 
 
@@ -409,8 +416,9 @@ def learn_stacking(
     members = members_of(folds if by_folds else [whole], names, asked, given)
     known = whole.known_at(asked.cells, asked.origins)
     sizes = whole.expected_errors(known, asked.origin, asked.elapsed)
-    rows = asked.cells.values, asked.cells.offsets, asked.origins[asked.origin]
-    columns = names, asked.leads, signs_of_errors(*rows, sizes), members, asked.actual
+    spread = spread_at(asked.cells.values, asked.cells.offsets, asked.origins)
+    signs = predictors_of(spread[asked.origin], sizes)
+    columns = names, asked.leads, signs, members, asked.actual
     times = asked.times / model.units.time_scale
     backtest = Backtest(*columns, asked.series, times, is_new, asked.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
@@ -567,13 +575,6 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     return Calibration.learn(*columns, *about, forecasts)
 
 
-class LateCalibration(FollowsSpread, Late):
-    """A calibration that is learned late; signs of errors are known without it."""
-
-
-register_as(LateCalibration, lambda late: late.learned)
-
-
 def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     """Give the embedder its weights and errors, which are learned when forecasts are asked for.
 
@@ -592,7 +593,7 @@ def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     asked = model, trained, tested
     both = Late(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
     stacking = Late(lambda: replace(both.learned[0], structural=learn and learn(panel)))
-    errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
+    errors = Late(lambda: calibrate(both.learned[1], unit))
     others = None if tested is None or new_from is not None else trained
     paths = late_path_errors(model, judged, others, new_from)
     state.embedder = replace(model, stacking=stacking, calibration=errors, path_errors=paths)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -43,34 +43,6 @@ class Ahead(NamedTuple):
     expected: np.ndarray  # float64 (Q, D): unit of the errors; 0 for known values
 
 
-class KnownErrors(Protocol):
-    """Error model of forecasts; an embedder carries it, and does not look inside."""
-
-    def known_at(self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Statistics (n, D, K) of values (P, D) up to rows (n,), for the errors; at first 0."""
-
-    def updated(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Statistics (n, D, K) after one more row (n, D) of each series."""
-
-    def signs(self, known: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """Predictors (n, D, S) of the size of errors, given the `expected` one (n, D)."""
-
-    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
-        """Draw indices (n_samples,) of error paths; None if there are no such paths."""
-
-    def known_between(self) -> tuple[float, float]:
-        """First and last time since an origin at which error paths are known; held outside."""
-
-    def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
-        """Number (n,) of backtest errors of a channel at leads (n,) that do not overlap."""
-
-    def quantile(self, ahead: Ahead, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) of the values, in standard deviations."""
-
-    def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
-        """Values (Q, n_samples) of a channel with the drawn error paths, in standard deviations."""
-
-
 class LastCells(NamedTuple):
     """Cells of the last rows of n series, and limits of their samples."""
 
@@ -101,7 +73,8 @@ class Continued:
     last : LastCells
         Cells of these rows.
     units : Units
-    calibration : KnownErrors
+    calibration : Calibration
+        Errors of the forecasts, by the ensemble.
     drawn : int64 ndarray of shape (n_samples,)
         Indices of the error paths.
     outlook : callable
@@ -111,7 +84,7 @@ class Continued:
     panel: Panel
     last: LastCells
     units: Units
-    calibration: KnownErrors
+    calibration: Any
     drawn: np.ndarray
     outlook: Callable[[slice, np.ndarray, np.ndarray], Ahead]
 
@@ -238,9 +211,7 @@ class Continued:
         return float(line)
 
 
-def draw_courses(
-    calibration: KnownErrors | None, n_samples: int, random_state: Any
-) -> tuple[KnownErrors, np.ndarray]:
+def draw_courses(calibration: Any, n_samples: int, random_state: Any) -> tuple[Any, np.ndarray]:
     """The error model, and indices (n_samples,) of error paths; a ValueError without any."""
     if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
         raise ValueError(f"n_samples must be an int of at least 1, got {n_samples!r}.")
@@ -601,7 +572,7 @@ class SamplesFutures:
             )
         return self._continuing(observed_part(panel), *courses)
 
-    def _continuing(self, panel: Panel, calibration: KnownErrors, drawn: np.ndarray) -> Continued:
+    def _continuing(self, panel: Panel, calibration: Any, drawn: np.ndarray) -> Continued:
         model = self._forecasting()
         last = LastCells.of(panel, model.units, model.filters)
         known = last, model.units, calibration, drawn

@@ -20,6 +20,7 @@ from skpolyode.embedders.paths import split_channels
 from skpolyode.errors import check_switch
 from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
 from skpolyode.futures.samples import SamplePaths
+from skpolyode.futures.spread import spread_after, spread_at
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SingleMemory, SinglePolyODE
@@ -360,8 +361,8 @@ class ModelStream(SeriesStream):
         floor = np.where(x < scaler.transform(floor), -np.inf, floor)
         ceiling = np.where(x > scaler.transform(ceiling), np.inf, ceiling)
         known |= self._last_cells(LastCells(x, noisy, floor, ceiling))
-        if (errors := self._embedder.calibration) is not None:
-            spread = errors.updated(parts[_SPREAD].cpu().numpy(), values)
+        if self._embedder.calibration is not None:
+            spread = spread_after(parts[_SPREAD].cpu().numpy(), values)
             known[_SPREAD] = torch.from_numpy(spread).to(self._embedder.device)
         return known
 
@@ -390,7 +391,7 @@ class ModelStream(SeriesStream):
         """Parts for last cells and, from all `rows`, for the spread of errors that are known."""
         parts, device = dict(zip(_PARTS[1:], last, strict=True)), self._embedder.device
         if rows and self._embedder.calibration is not None:
-            parts[_SPREAD] = self._embedder.calibration.known_at(*rows)
+            parts[_SPREAD] = spread_at(*rows)
         return {name: torch.from_numpy(part.copy()).to(device) for name, part in parts.items()}
 
     def _combined(self, known: Known, driven: np.ndarray) -> State:
