@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skpolyode.embedders.base import CHUNK_TIMES, Embedder, Parts, cut, map_slices, take_known
+from skpolyode.embedders.base import CHUNK_TIMES, Embedder, Parts, cut, map_slices
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, agree, join, select
@@ -74,17 +74,13 @@ def path_values(
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
-        others, _ = stacking.of_series(scaler, seen, asked.row[place], asked.times[place])
-        series, known = asked.series, embedder.known(seen)
-        elapsed = embedder.elapsed(seen, asked.times, series)
-        for start in range(0, len(place), CHUNK_TIMES):
-            chunk = slice(start, start + CHUNK_TIMES)
-            part = place[chunk]
-            driven = embedder.responses(seen, elapsed[part], series[part])
-            given = {"run": signal[part]} | take_known(others, chunk)
-            of_series = take_known(known, series[part])
-            stacked = stacking.combine(given, of_series, elapsed[part], driven)
-            signal[part] = np.where(is_open[part], stacked, signal[part])
+        series, times = asked.series[place], asked.times[place]
+        others, _ = stacking.of_series(scaler, seen, asked.row[place], times)
+        elapsed = (times - seen.start[series]) / embedder.units.time_scale
+        driven = embedder.responses(seen, elapsed, series)
+        given = {"run": signal[place]} | others
+        stacked = stacking.combine(given, embedder.known(seen), series, elapsed, driven)
+        signal[place] = np.where(is_open[place], stacked, signal[place])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)
 

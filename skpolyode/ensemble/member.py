@@ -100,18 +100,13 @@ class Records(NamedTuple):
         ranges = (np.minimum, old.lowest), (np.maximum, old.highest)
         reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
         first = np.where(is_first, t, old.first_time), np.where(is_first, x, old.first_value)
-        totals = 1.0 + old.totals * _share_kept(t - old.last_time)
+        totals = 1.0 + old.totals * np.exp(-(t - old.last_time)[..., None] / SPANS)
         means = old.means + (x[..., None] - old.means) / totals
         new = cls(n, old.mean + (x - old.mean) / n, *first, t, x, *reach, means, totals)
         return np.where(mask[..., None], new.packed(), cells)
 
 
 _N_SCALARS = len(Records._fields[:-2])  # fields of a record that hold one number
-
-
-def _share_kept(gaps: np.ndarray) -> np.ndarray:
-    """Factors (..., 6) of the weight of an observation after gaps (...)."""
-    return np.exp(-gaps[..., None] / SPANS)
 
 
 def _exponential_means(
@@ -125,7 +120,7 @@ def _exponential_means(
     sums, step = values[:, None] * totals, 1
     later = np.flatnonzero(series[step:] == series[:-step]) + step
     while len(later):
-        kept = _share_kept(times[later] - times[later - step])
+        kept = np.exp((times[later - step] - times[later])[:, None] / SPANS)
         for array in (sums, totals):
             array[later] += kept * array[later - step]
         step *= 2

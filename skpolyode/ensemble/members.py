@@ -17,14 +17,7 @@ from skpolyode.ensemble.backtest import (
     are_known,
     chunks,
 )
-from skpolyode.ensemble.member import (
-    NEGLIGIBLE,
-    Asked,
-    Lesson,
-    Member,
-    Records,
-    RollingOrigins,
-)
+from skpolyode.ensemble.member import NEGLIGIBLE, Asked, Lesson, Member, Records, RollingOrigins
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.periods import Seasons
 from skpolyode.ensemble.ridge import DirectRidge
@@ -298,11 +291,7 @@ def members_of(
         known = members.known_at(sample.cells, sample.origins[origins])
         for chunk in chunks(len(rows)):
             part = rows[chunk]
-            query = (
-                take_known(known, place[chunk]),
-                sample.elapsed[part],
-                sample.driven[part],
-            )
+            query = take_known(known, place[chunk]), sample.elapsed[part], sample.driven[part]
             found[part] = members.forecasts(names, take_known(given, part), *query)
     return found
 

@@ -153,12 +153,15 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
     3. for each channel.
 
     The prior is worth a few non-overlapping forecasts with the errors of the best member. Weights
-    at neighbouring leads are shrunk towards each other. If no series is new, errors of training are
-    not enlarged, and all of them count less.
+    at neighbouring leads are shrunk towards each other: those at a lead without forecasts near it,
+    as between the leads of regular series, follow from them. If no series is new, errors of
+    training are not enlarged, and all of them count less.
     """
     names, size = backtest.names, len(backtest.names)
     is_structural = STRUCTURAL in names
-    penalty = _penalty(nearness(backtest.leads[counted], leads).sum(axis=0))
+    near = nearness(backtest.leads[counted], leads).sum(axis=0)
+    steps = np.diff(np.eye(len(leads)), axis=0)
+    penalty = steps.T @ steps + np.diag(np.maximum(near / (near + 1.0), _TINY))
     penalty *= SETTINGS.structural_prior if is_structural else PRIOR_COUNT
     parts = np.stack([_error_products(backtest, x, j, leads) for j, x in enumerate(counted.T)])
     # Errors of several channels may be correlated: together they count as much as one.
@@ -176,16 +179,6 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
     if len(parts) > 1:
         channels = [_convex_weights(part, penalty, towards) for part in parts]
     return np.stack(channels)[..., :-1]
-
-
-def _penalty(near: np.ndarray) -> np.ndarray:
-    """Penalty matrix (J, J): of weights at each of J leads, and of differences between neighbours.
-
-    `near` (J,) counts the forecasts near each lead. Where there are none, as between the leads of
-    regular series, weights follow from those at the neighbouring leads.
-    """
-    steps = np.eye(len(near))[1:] - np.eye(len(near))[:-1]
-    return steps.T @ steps + np.diag(np.maximum(near / (near + 1.0), _TINY))
 
 
 def _error_products(
@@ -297,10 +290,6 @@ class StackedForecast(Members):
     unseen: np.ndarray
     structural: Any = None
 
-    def at(self, leads: np.ndarray) -> np.ndarray:
-        """Weights (n, D, G) at leads (n, D), infinite if unseen."""
-        return weights_between(self.weights, self.unseen, self.leads, leads)
-
     @property
     def mean_weights(self) -> dict[str, float]:
         """Weight of each forecast, and of the mean in training, over all channels and leads."""
@@ -309,9 +298,14 @@ class StackedForecast(Members):
         return members | {"training mean": max(1.0 - sum(members.values()), 0.0)}
 
     def combine(
-        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
+        self,
+        given: Known,
+        known: Known,
+        series: np.ndarray,
+        elapsed: np.ndarray,
+        driven: np.ndarray,
     ) -> np.ndarray:
-        """Forecasts (n, D) at times `elapsed` (n,), from the states `known` of the series.
+        """Forecasts (n, D) at times `elapsed` (n,) of `series` (n,), from the states `known`.
 
         The `given` forecasts are arrays (n, D) by name and always include "run", the free run of
         the model. `driven` (n, F) are responses to inputs at these times.
@@ -320,12 +314,12 @@ class StackedForecast(Members):
         trusted = {name for name, member in self.each.items() if member.extrapolates} | {STRUCTURAL}
         inside = ~np.isin(self.names, list(trusted))
         for part in chunks(len(result)):
-            states, when = take_known(known, part), elapsed[part]
+            states, when = take_known(known, series[part]), elapsed[part]
             query = take_known(given, part), states, when, driven[part]
             members, records = self.forecasts(self.names, *query), Records.of(states[RECORDS])
             leads = records.time_since(when[:, None])
             far, rare = (np.minimum(x, 1.0) for x in self.bounds.outside(records))
-            weights = self.at(leads)
+            weights = weights_between(self.weights, self.unseen, self.leads, leads)
             share = np.maximum(far, rare * (1 - weights[..., self.names.index(RUN)]))
             rest = 1 - weights.sum(axis=-1)  # weight of the training mean
             weights[..., base] += share * (rest + weights[..., inside].sum(axis=-1))
@@ -411,7 +405,7 @@ def learn_stacking(
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
         knots = knots_of(asked.leads, asked.actual)
-    whole, *folds = Members.learn(_learning_sample(model, learned, rng, seasons), seasons, knots)
+    whole, *folds = learn_members(model, learned, rng, seasons, knots)
     names = RUN, *MEMBERS, *(name for name in given if name != RUN)
     members = members_of(folds if by_folds else [whole], names, asked, given)
     known = whole.known_at(asked.cells, asked.origins)
@@ -430,7 +424,7 @@ def learn_stacking(
         early, leads = [*early, weights[:, :1]], np.concatenate([[settled], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
     if not by_folds and (tested is None or new_from is not None):
-        whole = learn_members(model, trained if tested is None else tested, rng, seasons)
+        whole, *_ = learn_members(model, trained if tested is None else tested, rng, seasons)
     weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
     return StackedForecast(**vars(whole), names=names, **weights_of), backtest
 
@@ -523,11 +517,18 @@ def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -
 
 
 def learn_members(
-    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
-) -> Members:
-    """Learn members in the units of a model, without a regression; see `learn_stacking`."""
-    sample = _learning_sample(model, panel, rng, seasons)
-    return Members.learn(sample, seasons, np.empty(0))[0]
+    model: ModelEmbedder,
+    panel: Panel,
+    rng: np.random.RandomState,
+    seasons: Seasons,
+    knots: Sequence[float] = (),
+) -> list[Members]:
+    """Learn members in the units of a model: from all series, then without each fold of them.
+
+    `knots` (J,) are the leads of a regression; there is none without any.
+    """
+    sample = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
+    return Members.learn(sample, seasons, np.array(knots, dtype=np.float64))
 
 
 def seasons_of(model: ModelEmbedder, panel: Panel, period: Sequence[float] | None) -> Seasons:
@@ -536,13 +537,6 @@ def seasons_of(model: ModelEmbedder, panel: Panel, period: Sequence[float] | Non
         rows = model.standardised(panel)
         return [(), *shared_seasons(rows.times, rows.values, rows.offsets)]
     return alternatives([p / model.units.time_scale for p in period]) or [()]
-
-
-def _learning_sample(
-    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
-) -> RollingOrigins:
-    """Sample of forecasts that members are learned from."""
-    return rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
 
 
 def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:

@@ -33,6 +33,7 @@ from skpolyode.ensemble.stacking import (
     learn_members,
     learn_stacking,
     learn_weights,
+    weights_between,
 )
 from skpolyode.panel.select import observed_part, series_of_rows
 from tests.closeness import assert_same_but_for_rounding
@@ -43,6 +44,7 @@ from tests.transformers.toy import ToyTransformer
 NAMES = ("run", "last", "mixed", "ridge")  # many series have no structural forecasts
 ANCHORED = ["last", "run"]
 RUN, LAST, MIXED, RIDGE = range(4)
+FIRST = np.zeros(1, dtype=int)  # the only series
 
 
 def backtest_of(
@@ -75,7 +77,7 @@ def weights_of(own: Backtest, anchored: list[str] = ANCHORED) -> StackedForecast
 
 def weights_at(stacking: StackedForecast, leads: list[float]) -> np.ndarray:
     every = np.broadcast_to(np.array(leads)[:, None], (len(leads), len(stacking.weights)))
-    return stacking.at(every)[:, 0]
+    return weights_between(stacking.weights, stacking.unseen, stacking.leads, every)[:, 0]
 
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 300), start=st.booleans())
@@ -315,7 +317,7 @@ def forecasts(own: Members, run: float, known: dict, *elapsed: float) -> np.ndar
 def test_outside_the_range_of_training_the_model_gives_way(last, expected):
     """By one standard deviation, its weight and that of the mean are those of the mixed model."""
     own = stacked(run=0.6, last=0.3)
-    parts = {"run": np.array([[1.0]])}, seen(last), np.array([2.0]), no_inputs(1)
+    parts = {"run": np.array([[1.0]])}, seen(last), FIRST, np.array([2.0]), no_inputs(1)
     found = own.combine(*parts)[0, 0]
     share = np.clip(max(last - 1, -1 - last), 0, 1)
     run = (1 - share) * 0.6
@@ -327,7 +329,7 @@ def test_outside_the_range_of_training_the_model_gives_way(last, expected):
 def test_where_few_series_have_been_it_gives_way_the_less_it_is_trusted(last, run):
     own = stacked(run=run, last=0.3 * (1 - run))
     bounds = replace(own.bounds, common_lowest=np.array([-0.4]), common_highest=np.array([0.2]))
-    parts = {"run": np.array([[1.0]])}, seen(last), np.array([2.0]), no_inputs(1)
+    parts = {"run": np.array([[1.0]])}, seen(last), FIRST, np.array([2.0]), no_inputs(1)
     found = replace(own, bounds=bounds).combine(*parts)[0, 0]
     moved = max(last - 0.2, -0.4 - last, 0.0) * (1 - run)
     kept = own.combine(*parts)[0, 0] - moved * run
@@ -346,7 +348,7 @@ def test_the_mean_and_the_regression_give_way_as_well():
     own = replace(own, each=own.each | {"ridge": Regression()})
     for last, expected in ((1.0, 0.4 * 0.25), (3.0, 0.5)):
         known = seen(0.5, last) | {"ridge": np.empty((1, 1, 0))}
-        found = own.combine({"run": np.ones((1, 1))}, known, np.array([2.0]), no_inputs(1))
+        found = own.combine({"run": np.ones((1, 1))}, known, FIRST, np.array([2.0]), no_inputs(1))
         assert found[0, 0] == pytest.approx(expected)
 
 
@@ -355,7 +357,7 @@ def test_what_was_never_observed_is_forecast_as_the_population_is(member):
     """By every member but the run, and never beyond the range of training."""
     own, blank = stacked(**{member: 1.0}), still().start(2, 1)
     run = {"run": np.full((2, 1), 7.0)}
-    found = own.combine(run, blank, np.array([0.0, 99.0]), no_inputs(2))
+    found = own.combine(run, blank, np.arange(2), np.array([0.0, 99.0]), no_inputs(2))
     np.testing.assert_allclose(found, 1.0 if member == "run" else 0.5)
 
 
@@ -365,7 +367,7 @@ def test_what_is_measured_late_has_a_level_of_its_own():
     values[..., 0] = np.random.default_rng(0).standard_normal((50, 20))
     values[::5, 10:, 1], values[1::5, :, 1] = 1.0, -1.0
     panel = Panel.from_series([(np.arange(20.0), own) for own in values])
-    own = learn_members(Clairvoyant.of(panel), panel, np.random.RandomState(0), [()])
+    own = learn_members(Clairvoyant.of(panel), panel, np.random.RandomState(0), [()])[0]
     blank = own.start(1, 2)
     found = forecasts(own, 0.0, blank, 15.0)[0, 1]
     assert found[LAST] == pytest.approx(found[MIXED] + own.each["last"].offset[1])
@@ -848,7 +850,8 @@ def test_a_run_that_is_no_number_is_not_answered(fitted):
     own = fitted.embedder_
     panel = waves(2, 1)
     broken = {"run": np.full((2, 2), np.nan)}
-    found = own.stacking.combine(broken, own.known(panel), np.full(2, 99.0), no_inputs(2))
+    ends = own.known(panel), np.arange(2), np.full(2, 99.0), no_inputs(2)
+    found = own.stacking.combine(broken, *ends)
     assert np.isfinite(found).all()
 
 
@@ -869,7 +872,7 @@ def test_trends_of_the_mixed_model_end_after_the_longest_lead():
     t, slopes = np.arange(24.0), np.linspace(-1, 1, 12)
     panel = Panel.from_series([(t, 0.1 * a * t) for a in slopes])
     model = Clairvoyant.of(panel)
-    own = learn_members(model, panel, np.random.RandomState(0), [()])
+    own = learn_members(model, panel, np.random.RandomState(0), [()])[0]
     ends, longest = panel.offsets[1:] - 1, own.bounds.leads[-1]
     known = own.known_at(model.standardised(panel), ends)
     members = [forecasts(own, 0.0, known, *np.full(12, 23 + k * longest)) for k in (1, 3)]
