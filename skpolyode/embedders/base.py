@@ -117,7 +117,7 @@ Others = tuple[Known, np.ndarray | float]
 """Forecasts by models of whole series, by name, and the unit of the errors of all."""
 
 
-class Late:
+class Lazy:
     """Something that is learned when it is first asked for, or saved.
 
     Parameters
@@ -135,7 +135,7 @@ class Late:
     def learned(self) -> Any:
         """What has been learned."""
         if self._learn is not None:
-            with Late._lock, one_thread(), learning():  # as in a fit
+            with Lazy._lock, one_thread(), learning():  # as in a fit
                 if self._learn is not None:
                     self._learned = self._learn()
                     self._learn = None  # last: other threads read without the lock
@@ -161,7 +161,7 @@ class Late:
         return {"_learn": None, "_learned": self.learned}
 
 
-register_as(Late, lambda late: late.learned)
+register_as(Lazy, lambda lazy: lazy.learned)
 
 
 @saved(window="positive inf", units="D")

@@ -558,8 +558,8 @@ class ModelEmbedder(Embedder):
         elapsed = (times - ends.start[series]) / self.units.time_scale
         expected = self.stacking.expected_errors(ends.known, series, elapsed)
         leads = self.units.scaler.known(leads, np.inf)
-        signs = predictors_of(spread[series], expected)
-        return Ahead(values, leads, signs, ends.others[1] * np.ones(values.shape))
+        predictors = predictors_of(spread[series], expected)
+        return Ahead(values, leads, predictors, ends.others[1] * np.ones(values.shape))
 
     def free_run(
         self, states: State, durations: np.ndarray, leads: np.ndarray, panel: Panel

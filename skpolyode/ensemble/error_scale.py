@@ -25,7 +25,7 @@ _ERRORS_A_BIN = 400  # in a bin of leads of these groups
 @saved(slopes="D S", centre="D S", lowest="D S", highest="D S", leads="J rising", few="5 J")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
-    """Scale of forecast errors, from predictors of the error size (`signs`).
+    """Scale of forecast errors, from predictors of the error size.
 
     Parameters
     ----------
@@ -50,21 +50,21 @@ class ErrorScale:
 
     @classmethod
     def learn(
-        cls, signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+        cls, predictors: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
     ) -> Self:
-        """Learn from errors (M, D) and their predictors `signs` (M, D, S); NaN is ignored.
+        """Learn from errors (M, D) and their `predictors` (M, D, S); NaN is ignored.
 
         For each channel, a Gamma regression with a logarithmic link explains the absolute errors,
         relative to their mean in a bin of `leads` (M, D). The forecasts of one of the `series` (M,)
         together weigh as much as one, since their errors are alike. A prior shrinks slopes towards
         zero.
         """
-        slopes, centre, lowest, highest = np.zeros((4, *signs.shape[1:]))
+        slopes, centre, lowest, highest = np.zeros((4, *predictors.shape[1:]))
         every = are_known(leads, errors)
         for j, known in enumerate(every.T):
             if not known.any():
                 continue
-            x = signs[known, j]
+            x = predictors[known, j]
             lowest[j], highest[j] = x.min(axis=0), x.max(axis=0)
             which, counts = np.unique(series[known], return_inverse=True, return_counts=True)[1:]
             weights = 1 / counts[which]
@@ -92,11 +92,11 @@ class ErrorScale:
         After few observations of a wave, the next one is as uncertain as one far ahead. Slopes
         change intervals at all leads by one factor. Here factors depend on the lead. All channels
         share them, since a channel has few such errors. They are at least 1, do not rise with the
-        number of observations, and are shrunk as slopes are. The signs, leads and series that they
-        are `about` are those of `learn`.
+        number of observations, and are shrunk as slopes are. The predictors, leads and series that
+        they are `about` are those of `learn`.
         """
-        signs, leads, series = about
-        group, n_series = (signs[..., FEW, None] > _FEWER).sum(axis=-1), len(np.unique(series))
+        predictors, leads, series = about
+        group, n_series = (predictors[..., FEW, None] > _FEWER).sum(axis=-1), len(np.unique(series))
         few = are_known(leads, errors) & (group > 0)
         if not few.any():
             return self
@@ -110,16 +110,16 @@ class ErrorScale:
         few = np.log(factors) * n_series / (n_series + PRIOR)
         return replace(self, leads=np.array([np.median(leads[own]) for own in bins]), few=few)
 
-    def at(self, signs: np.ndarray, leads: np.ndarray) -> np.ndarray:
-        """Scales (..., D), from the predictors `signs` (..., D, S) and the `leads` (..., D)."""
-        inside = np.clip(signs, self.lowest, self.highest)
-        few = self.few[(signs[..., FEW, None] > _FEWER).sum(axis=-1)]
+    def at(self, predictors: np.ndarray, leads: np.ndarray) -> np.ndarray:
+        """Scales (..., D), from `predictors` (..., D, S) and `leads` (..., D)."""
+        inside = np.clip(predictors, self.lowest, self.highest)
+        few = self.few[(predictors[..., FEW, None] > _FEWER).sum(axis=-1)]
         few = (nearness(leads, self.leads) * few).sum(axis=-1)
         return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1) + few)
 
 
 def cross_fitted_scales(
-    signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+    predictors: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
 ) -> np.ndarray | None:
     """Scales (M, D), each learned from the other folds of series; None with too few series."""
     folds = folds_of(series, N_FOLDS)
@@ -128,6 +128,6 @@ def cross_fitted_scales(
     scales = np.empty(errors.shape)
     for fold in range(N_FOLDS):
         out = folds == fold
-        known = signs[~out], errors[~out], leads[~out], series[~out]
-        scales[out] = ErrorScale.learn(*known).at(signs[out], leads[out])
+        known = predictors[~out], errors[~out], leads[~out], series[~out]
+        scales[out] = ErrorScale.learn(*known).at(predictors[out], leads[out])
     return scales

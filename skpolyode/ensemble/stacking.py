@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.base import Known, Late, Others, take_known
+from skpolyode.embedders.base import Known, Lazy, Others, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
     FEWEST_TO_HOLD_OUT,
@@ -93,7 +93,7 @@ class Backtest(NamedTuple):
 
     names: tuple[str, ...]  # of the G forecasts; weights sum to at most 1, the mean has the rest
     leads: np.ndarray  # float64 (M, D), inf for a channel that was not observed before
-    signs: np.ndarray  # float64 (M, D, S): predictors of the error size
+    predictors: np.ndarray  # float64 (M, D, S): predictors of the error size
     members: np.ndarray  # float64 (M, D, G)
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
@@ -411,8 +411,8 @@ def learn_stacking(
     known = whole.known_at(asked.cells, asked.origins)
     sizes = whole.expected_errors(known, asked.origin, asked.elapsed)
     spread = spread_at(asked.cells.values, asked.cells.offsets, asked.origins)
-    signs = predictors_of(spread[asked.origin], sizes)
-    columns = names, asked.leads, signs, members, asked.actual
+    predictors = predictors_of(spread[asked.origin], sizes)
+    columns = names, asked.leads, predictors, members, asked.actual
     times = asked.times / model.units.time_scale
     backtest = Backtest(*columns, asked.series, times, is_new, asked.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
@@ -565,7 +565,7 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     forecasts = cross_fitted(backtest)
     wrong = backtest.enlarged(backtest.actual - forecasts)
     columns = backtest.leads * unit, wrong / backtest.expected
-    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
+    about = backtest.series, backtest.times * unit, backtest.predictors, backtest.origin
     return Calibration.learn(*columns, *about, forecasts)
 
 
@@ -585,13 +585,13 @@ def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     unit, n_series = model.units.time_scale, len(judged)
     seed = state.random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
     asked = model, trained, tested
-    both = Late(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
-    stacking = Late(lambda: replace(both.learned[0], structural=learn and learn(panel)))
-    errors = Late(lambda: calibrate(both.learned[1], unit))
+    both = Lazy(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
+    stacking = Lazy(lambda: replace(both.learned[0], structural=learn and learn(panel)))
+    errors = Lazy(lambda: calibrate(both.learned[1], unit))
     others = None if tested is None or new_from is not None else trained
     paths = late_path_errors(model, judged, others, new_from)
     state.embedder = replace(model, stacking=stacking, calibration=errors, path_errors=paths)
-    state.report.decisions.append(Late(lambda: _decision(stacking, unit, n_series)))
+    state.report.decisions.append(Lazy(lambda: _decision(stacking, unit, n_series)))
 
 
 def _decision(stacking: StackedForecast, unit: float, n_series: int) -> Decision:

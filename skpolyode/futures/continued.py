@@ -1,6 +1,6 @@
 """Futures of series as sampled paths: quantiles, samples, and the times at which they cross a line.
 
-:class:`Continued` holds series with error paths that have been drawn. :class:`SamplesFutures` is
+:class:`Future` holds series with error paths that have been drawn. :class:`SamplesFutures` is
 the mixin of estimators with an error model of their forecasts.
 """
 
@@ -39,7 +39,7 @@ class Ahead(NamedTuple):
 
     values: np.ndarray  # float64 (Q, D), in standard deviations from the mean
     leads: np.ndarray  # float64 (Q, D): time since the channel was last observed, inf if never
-    signs: np.ndarray  # float64 (Q, D, S): predictors of the size of errors
+    predictors: np.ndarray  # float64 (Q, D, S): predictors of the size of errors
     expected: np.ndarray  # float64 (Q, D): unit of the errors; 0 for known values
 
 
@@ -63,7 +63,7 @@ class LastCells(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Continued:
+class Future:
     """Series to be continued with error paths that have been drawn.
 
     Parameters
@@ -556,7 +556,7 @@ class SamplesFutures:
         series = self._continuing(panel, errors, np.empty(0, np.int64))
         return series.quantiles(times, offsets, alpha)
 
-    def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:
+    def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Future:
         """The series that `read` returns, to be continued with drawn error paths.
 
         All of them are observed; they have no empty rows.
@@ -572,8 +572,8 @@ class SamplesFutures:
             )
         return self._continuing(observed_part(panel), *courses)
 
-    def _continuing(self, panel: Panel, calibration: Any, drawn: np.ndarray) -> Continued:
+    def _continuing(self, panel: Panel, calibration: Any, drawn: np.ndarray) -> Future:
         model = self._forecasting()
         last = LastCells.of(panel, model.units, model.filters)
         known = last, model.units, calibration, drawn
-        return Continued(panel, *known, lambda part, *asked: self._outlook(panel[part], *asked))
+        return Future(panel, *known, lambda part, *asked: self._outlook(panel[part], *asked))

@@ -18,7 +18,7 @@ from skpolyode.embedders.base import Known, take_known
 from skpolyode.embedders.model import Ends
 from skpolyode.embedders.paths import split_channels
 from skpolyode.errors import check_switch
-from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
+from skpolyode.futures.continued import Ahead, Future, LastCells, draw_courses, read_until
 from skpolyode.futures.samples import SamplePaths
 from skpolyode.futures.spread import spread_after, spread_at
 from skpolyode.models import Packed
@@ -366,9 +366,7 @@ class ModelStream(SeriesStream):
             known[_SPREAD] = torch.from_numpy(spread).to(self._embedder.device)
         return known
 
-    def _futures(
-        self, series: Any, n_samples: int, random_state: Any
-    ) -> tuple[np.ndarray, Continued]:
+    def _futures(self, series: Any, n_samples: int, random_state: Any) -> tuple[np.ndarray, Future]:
         """Positions (n,) of the selected series, and these, continued with drawn error paths."""
         if getattr(self._embedder.stacking, "structural", None) is not None:
             raise ValueError(_STRUCTURAL)
@@ -385,7 +383,7 @@ class ModelStream(SeriesStream):
             spread = self._parts[_SPREAD].cpu().numpy()[chosen[part]]
             return model.outlook_from(self._ends(chosen[part]), times, offsets, leads, spread)
 
-        return chosen, Continued(panel, last, model.units, *known, outlook)
+        return chosen, Future(panel, last, model.units, *known, outlook)
 
     def _last_cells(self, last: LastCells, *rows: np.ndarray) -> State:
         """Parts for last cells and, from all `rows`, for the spread of errors that are known."""

@@ -256,26 +256,26 @@ def test_factors_of_few_observations():
     rng, per, n_series = np.random.default_rng(0), 400, 95
     count = np.repeat([1, 2, 3, 4, 5, 6, 30], per)
     n = len(count)
-    signs = np.zeros((n, 1, N_PREDICTORS))
-    signs[..., FEW] = count[:, None] ** -0.5
+    predictors = np.zeros((n, 1, N_PREDICTORS))
+    predictors[..., FEW] = count[:, None] ** -0.5
     leads, series = np.tile([[1.0], [8.0]], (n // 2, 1)), rng.integers(n_series, size=n)
     grown = np.select([count == 1, count == 2, count == 3], [2.0, 3.0, 1.0], 0.5)[:, None]
     relative = np.abs(rng.normal(size=(n, 1))) / 1.645 * np.where(leads == 1.0, grown, 0.7)
     blank = [np.zeros((1, N_PREDICTORS))] * 4
     plain = ErrorScale(*blank, np.ones(1), np.zeros((5, 1)))
-    scale = plain.widened(4 * relative, np.full((n, 1), 4.0), signs, leads, series)
+    scale = plain.widened(4 * relative, np.full((n, 1), 4.0), predictors, leads, series)
     np.testing.assert_array_equal(scale.leads, [1.0, 8.0])
     near = np.exp(scale.few[:, 0])
     np.testing.assert_allclose(near, np.array([1, 1, 1, 3, 3]) ** 0.95, rtol=0.15)
     assert near[4] == near[3]  # not less after one than after two
     np.testing.assert_array_equal(scale.few[:, 1], 0.0)
-    at = scale.at(signs, leads)[:, 0]
+    at = scale.at(predictors, leads)[:, 0]
     expected = np.where((count <= 2) & (leads[:, 0] == 1.0), near[4], 1.0)
     few = (count != 3) & (count != 4) & (count != 5)
     np.testing.assert_allclose(at[few], expected[few])
-    far = scale.at(signs[:1], np.full((1, 1), np.inf))  # a channel not yet observed
+    far = scale.at(predictors[:1], np.full((1, 1), np.inf))  # a channel not yet observed
     np.testing.assert_allclose(far, 1.0)
-    many = (own[-per:] for own in (relative, relative, signs, leads, series))
+    many = (own[-per:] for own in (relative, relative, predictors, leads, series))
     assert plain.widened(*many) is plain
 
 

@@ -53,7 +53,7 @@ def backtest_of(
     """One channel, each forecast of a new series of its own."""
     n = len(leads)
     own = {"series": np.arange(n), "times": np.zeros(n), "is_new": np.ones(n, dtype=bool)}
-    own |= {"signs": np.zeros((n, 1, 3)), "origin": np.arange(n), "expected": np.ones((n, 1))}
+    own |= {"predictors": np.zeros((n, 1, 3)), "origin": np.arange(n), "expected": np.ones((n, 1))}
     own |= of
     return Backtest(NAMES, leads[:, None], members=members[:, None], actual=actual[:, None], **own)
 
@@ -132,7 +132,7 @@ def test_what_was_never_observed_has_weights_of_its_own():
 
 def test_each_channel_has_weights_of_its_own():
     one, two = (simulated(2000, k, {name: 0.1}) for k, name in enumerate(("run", "last")))
-    columns = ("leads", "signs", "members", "actual")
+    columns = ("leads", "predictors", "members", "actual")
     both = {name: np.concatenate([getattr(b, name) for b in (one, two)], 1) for name in columns}
     stacking = weights_of(one._replace(**both))
     assert (stacking.weights[0, 1:, RUN] > 0.95).all()

@@ -148,9 +148,9 @@ def test_samples_are_around_what_is_usual_and_intervals_around_means():
     rng, m = np.random.default_rng(0), 2000
     wrong = np.where(rng.random((m, 1)) < 0.2, 2.0, -0.5) + 0.01 * rng.standard_normal((m, 1))
     leads, series = np.ones((m, 1)), np.arange(m) // 4
-    signs, origin = np.zeros((m, 1, N_PREDICTORS)), np.arange(m)
+    predictors, origin = np.zeros((m, 1, N_PREDICTORS)), np.arange(m)
     forecasts = rng.standard_normal((m, 1))
-    found = Calibration.learn(leads, wrong, series, leads[:, 0], signs, origin, forecasts)
+    found = Calibration.learn(leads, wrong, series, leads[:, 0], predictors, origin, forecasts)
     ahead = Ahead(
         np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 1, N_PREDICTORS)), np.ones((1, 1))
     )
@@ -158,7 +158,7 @@ def test_samples_are_around_what_is_usual_and_intervals_around_means():
     assert np.median(samples) == pytest.approx(-0.5, abs=0.05)
     ends = [found.quantile(ahead, alpha).item() for alpha in (0.05, 0.95)]
     np.testing.assert_allclose(ends, [-2.0, 2.0], atol=0.05)
-    plain = Calibration.learn(leads, wrong, series, leads[:, 0], signs, origin)
+    plain = Calibration.learn(leads, wrong, series, leads[:, 0], predictors, origin)
     assert ends == [plain.quantile(ahead, alpha).item() for alpha in (0.05, 0.95)]
 
 
