@@ -152,10 +152,6 @@ class Lazy:
             raise AttributeError(name)
         return getattr(self.learned, name)
 
-    def __call__(self, *args: Any) -> Any:
-        """As what has been learned."""
-        return self.learned(*args)
-
     def __getstate__(self) -> dict[str, Any]:
         """Keep only what has been learned."""
         return {"_learn": None, "_learned": self.learned}

@@ -100,7 +100,10 @@ def rolling_origins(
         First row of each series that may be forecast. None: its second row.
     settings : BacktestSettings
     """
-    reach = _reach(model, panel, settings)
+    reach = settings.reach_gaps * model.units.time_scale
+    if model.recent is not None:
+        reach = settings.reach_contexts * model.recent.window
+    reach = max(reach, settings.reach_share * float(np.median(panel.end - panel.start)))
     whose, n_known = np.arange(panel.n_series), panel.lengths
     if earliest is None:
         share = settings.window_share or 1.0
@@ -138,15 +141,6 @@ def rolling_origins(
     origin = np.repeat(np.arange(len(origins)), [len(target) for target in targets])
     targets = np.concatenate([*targets, rows[:0]])
     return RollingOrigins.of(model, panel, whose, origins, targets, origin)
-
-
-def _reach(model: ModelEmbedder, panel: Panel, settings: BacktestSettings) -> float:
-    """Longest lead, in the units of `times`."""
-    durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
-    reach = settings.reach_gaps * model.units.time_scale
-    if model.recent is not None:
-        reach = settings.reach_contexts * model.recent.window
-    return max(reach, settings.reach_share * float(np.median(durations)))
 
 
 def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:

@@ -27,15 +27,8 @@ import numpy as np
 from scipy.special import erf, ndtri, stdtrit
 from sklearn.isotonic import isotonic_regression
 
-from skpolyode.ensemble.backtest import (
-    BacktestSettings,
-    are_known,
-    effective_count,
-    equal_bins,
-    folds_of,
-    nearness,
-)
-from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, cross_fitted_scales
+from skpolyode.ensemble.backtest import are_known, effective_count, equal_bins, folds_of, nearness
+from skpolyode.ensemble.error_scale import ERRORS_A_LEAD, PRIOR, ErrorScale, cross_fitted_scales
 from skpolyode.ensemble.member import N_FOLDS
 from skpolyode.futures.continued import Ahead
 from skpolyode.panel import offsets_from
@@ -59,8 +52,6 @@ class ConformalSettings:
 
 
 SETTINGS = ConformalSettings()
-# Errors in a bin of leads: enough for all bins of forecasts.
-_ERRORS_A_LEAD = BacktestSettings.pairs_a_knot * BacktestSettings.max_knots
 _SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabulated, to sample errors
 
 
@@ -132,7 +123,7 @@ class ErrorCentre:
         channels = []
         for j, known in enumerate(are_known(leads, errors).T):
             rows, bins = np.flatnonzero(known), []
-            for part in equal_bins(leads[rows, j], _ERRORS_A_LEAD) if len(rows) else ():
+            for part in equal_bins(leads[rows, j], ERRORS_A_LEAD) if len(rows) else ():
                 in_bin = rows[part]
                 x, whose = np.stack([forecasts[in_bin, j], errors[in_bin, j]]), series[in_bin]
                 cells = equal_bins(x[0])

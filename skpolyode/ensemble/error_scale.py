@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor
 
-from skpolyode.ensemble.backtest import are_known, equal_bins, folds_of, nearness
+from skpolyode.ensemble.backtest import BacktestSettings, are_known, equal_bins, folds_of, nearness
 from skpolyode.ensemble.member import N_FOLDS, NEGLIGIBLE
 from skpolyode.futures.spread import EXPECTED, FEW
 from skpolyode.saving.codec import saved
@@ -19,7 +19,7 @@ PRIOR = 5.0  # series that the prior is worth: errors have one scale, and either
 _RISING = slice(EXPECTED, None)  # the scale never falls as these predictors rise
 _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
 _FEWER = (np.array([1, 2, 3, 5]) + 0.5) ** -0.5  # bounds of groups by the number of observations
-_ERRORS_A_BIN = 400  # in a bin of leads of these groups
+ERRORS_A_LEAD = BacktestSettings.pairs_a_knot * BacktestSettings.max_knots  # in a bin of leads
 
 
 @saved(slopes="D S", centre="D S", lowest="D S", highest="D S", leads="J rising", few="5 J")
@@ -101,7 +101,7 @@ class ErrorScale:
         if not few.any():
             return self
         group, leads, widths = group[few], leads[few], widths[few] + NEGLIGIBLE
-        sizes, bins = np.abs(errors[few]) / widths, equal_bins(leads, _ERRORS_A_BIN)
+        sizes, bins = np.abs(errors[few]) / widths, equal_bins(leads, ERRORS_A_LEAD)
         factors = [np.ones(len(bins))]
         for k in range(1, len(_FEWER) + 1):
             ratios = [np.append(sizes[own][group[own] == k], 1.0) for own in bins]

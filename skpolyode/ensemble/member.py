@@ -176,13 +176,9 @@ class RollingOrigins:
         return Standardised(times[rows], values[rows], offsets, driven[rows])
 
     @cached_property
-    def _known(self) -> np.ndarray:
-        return Records.known_at(self.cells, self.origins)
-
-    @property
     def records(self) -> Records:
         """Records (M, D) before each forecast."""
-        return Records.of(self._known[self.origin])
+        return Records.of(Records.known_at(self.cells, self.origins)[self.origin])
 
     @cached_property
     def leads(self) -> np.ndarray:

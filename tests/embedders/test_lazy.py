@@ -32,10 +32,6 @@ def test_it_is_learned_once_and_only_if_asked():
         lazy.other  # noqa: B018
 
 
-def test_it_is_called_as_what_has_been_learned():
-    assert Lazy(lambda: max)(2, 3) == 3
-
-
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_have_learned(again):
     learn = Counted()
