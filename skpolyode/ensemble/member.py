@@ -142,7 +142,8 @@ class RollingOrigins:
     rows: np.ndarray  # int64 (M,): that are forecast, by origin
     origin: np.ndarray  # int64 (M,): position among the origins
     series: np.ndarray  # int64 (M,); for a row of a window, the series that it was cut from
-    elapsed: np.ndarray  # float64 (M,): forecast times, since the start of the series
+    times: np.ndarray  # float64 (M,): forecast times, on the clock of the panel
+    elapsed: np.ndarray  # float64 (M,): the same, since the start of the series
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     driven: np.ndarray  # float64 (M, F): responses to inputs at the forecast times
 
@@ -150,22 +151,18 @@ class RollingOrigins:
     def of(cls, model: ModelEmbedder, panel: Panel, *of: np.ndarray) -> Self:
         """From the first fields that are arrays: `whose`, `origins`, `rows` and `origin`."""
         (whose, _, rows, _), cells = of, model.standardised(panel)
-        series, elapsed = whose[series_index(panel.offsets)[rows]], cells.times[rows]
-        return cls(panel, cells, *of, series, elapsed, cells.values[rows], cells.driven[rows])
+        series = whose[series_index(panel.offsets)[rows]]
+        targets = cells.times[rows], cells.values[rows], cells.driven[rows]
+        return cls(panel, cells, *of, series, panel.times[rows], *targets)
 
     def followed_by(self, other: RollingOrigins, model: ModelEmbedder) -> RollingOrigins:
         """Append the origins in a panel of other series."""
         panels = [self.panel, other.panel]
         panel = Panel.concat(panels, ids=np.arange(sum(len(part) for part in panels)))
-        ends = self.whose.max(initial=-1) + 1, *[self.panel.n_observations] * 2, len(self.origins)
+        n_series, n_rows = self.whose.max(initial=-1) + 1, self.panel.n_observations
         own, others = ((x.whose, x.origins, x.rows, x.origin) for x in (self, other))
-        others = map(np.add, others, ends)
+        others = map(np.add, others, (n_series, n_rows, n_rows, len(self.origins)))
         return self.of(model, panel, *map(np.concatenate, zip(own, others, strict=True)))
-
-    @property
-    def times(self) -> np.ndarray:
-        """Times (M,) that are forecast, on the clock of the panel."""
-        return self.panel.times[self.rows]
 
     @property
     def whole_series(self) -> Standardised:

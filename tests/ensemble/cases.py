@@ -38,7 +38,7 @@ def single(rows: Standardised, places: Any) -> Standardised:
 
 def part_of(sample: RollingOrigins, kept: np.ndarray) -> RollingOrigins:
     """The forecasts that a mask (M,) keeps."""
-    names = ("rows", "origin", "elapsed", "actual", "series", "driven")
+    names = ("rows", "origin", "times", "elapsed", "actual", "series", "driven")
     return replace(sample, **{name: getattr(sample, name)[kept] for name in names})
 
 

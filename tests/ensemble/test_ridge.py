@@ -40,7 +40,7 @@ def ridge_sample(panel: Panel, known: int = 3) -> RollingOrigins:
     asked = (lead > 0) & (lead <= LEADS[-1])
     cells, rows = rows_of(since, panel.values, panel.offsets), np.flatnonzero(asked)
     where = np.arange(panel.n_series), origins, rows, series[rows], series[rows]
-    what = since[rows], panel.values[rows], no_inputs(len(rows))
+    what = panel.times[rows], since[rows], panel.values[rows], no_inputs(len(rows))
     return RollingOrigins(panel, cells, *where, *what)
 
 
