@@ -20,8 +20,8 @@ def predictors_of(spread: np.ndarray, expected: np.ndarray) -> np.ndarray:
     for few observations. The third is the last value (the mean without any), on a scale that is
     logarithmic far from the mean: errors are often proportional to the level. The fourth is the
     logarithm of the errors `expected` (n, D), which fall as more of a season or trend is known. The
-    last one is one over the root of the number of observations: after the first one of 200 sensors,
-    intervals of 90 % cover 0.77 of a channel in place of 0.44, with its logarithm 0.63.
+    last one is one over the root of the number of observations, which intervals soon after a first
+    one need (benchmarks/NOTES.md, "Parts of the ensemble").
     """
     n, sums, squares, steps, _, last = np.moveaxis(spread, -1, 0)
     count, found = np.maximum(n, 1), np.empty((*expected.shape, N_PREDICTORS))
