@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from skpolyode.memory import Memory
 from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.query import name_query, refuse_early
 from skpolyode.panel.select import context_starts, observed_part, series_chunks, take
-from skpolyode.panel.units import ChannelScaler, Standardised, Units
+from skpolyode.panel.units import Units
 from skpolyode.saving.codec import register_as, saved
 from skpolyode.threads import learning, one_thread
 
@@ -101,7 +101,11 @@ class Embedder(ABC):
 
 
 Known = dict[str, np.ndarray]
-"""State of a combiner for n series: arrays (n, ...) by name, which only the combiner reads."""
+"""State of a combiner for n series: arrays (n, ...) by name, which only the combiner reads.
+
+It only depends on the rows of each series; updates row by row, in a stream, give the same as all
+rows at once. Arrays keep their types and, except for n, their shapes.
+"""
 
 
 def take_known(known: Known, series: Any) -> Known:
@@ -110,55 +114,10 @@ def take_known(known: Known, series: Any) -> Known:
 
 
 Others = tuple[Known, np.ndarray | float]
+"""Forecasts by models of whole series, by name, and the unit of the errors of all."""
 
 
-class Combiner(Protocol):
-    """Combines forecasts of a model with those from its state for each series.
-
-    Values are in standard deviations from the mean of their channel, times `elapsed` since the
-    first observation of a series, in units of the model. `driven` (n, F) are responses to inputs,
-    with F = 0 if there are none. Rows are as in `Standardised`, NaN where nothing was observed.
-    The state for a series only depends on its rows; updates row by row, in a stream, give the same
-    as all rows at once. Arrays keep their types and, except for n, their shapes.
-    """
-
-    leads: np.ndarray
-    """Rising leads (J,) in units of the model, up to the longest one that was learned from."""
-
-    reads_inputs: bool
-    """Whether results depend on responses to inputs."""
-
-    def start(self, n_series: int, n_channels: int) -> Known:
-        """State for series that have not been observed."""
-
-    def known_at(self, rows: Standardised, asked: np.ndarray) -> Known:
-        """States for series up to and including the rows at positions `asked` (n,)."""
-
-    def updated(self, known: Known, rows: Standardised) -> Known:
-        """State after one more row of each series."""
-
-    def combine(
-        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
-    ) -> np.ndarray:
-        """Forecasts (n, D) at times `elapsed` (n,), from the state `known` and `given` forecasts.
-
-        The latter are arrays (n, D) by name and always include "run", the free run of the model.
-        """
-
-    def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
-        """Expected size (n, D) of the errors of forecasts at times `elapsed` (n,)."""
-
-    def of_series(
-        self, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray
-    ) -> Others:
-        """Forecasts (Q, D), by name, of models that need whole series, not only states.
-
-        They are of `times` (Q,), from the `rows` (Q,) of a panel and all before. Then the unit of
-        the errors of combined forecasts, (Q, D) or 1.
-        """
-
-
-class Late:
+class Lazy:
     """Something that is learned when it is first asked for, or saved.
 
     Parameters
@@ -176,7 +135,7 @@ class Late:
     def learned(self) -> Any:
         """What has been learned."""
         if self._learn is not None:
-            with Late._lock, one_thread(), learning():  # as in a fit
+            with Lazy._lock, one_thread(), learning():  # as in a fit
                 if self._learn is not None:
                     self._learned = self._learn()
                     self._learn = None  # last: other threads read without the lock
@@ -193,16 +152,12 @@ class Late:
             raise AttributeError(name)
         return getattr(self.learned, name)
 
-    def __call__(self, *args: Any) -> Any:
-        """As what has been learned."""
-        return self.learned(*args)
-
     def __getstate__(self) -> dict[str, Any]:
         """Keep only what has been learned."""
         return {"_learn": None, "_learned": self.learned}
 
 
-register_as(Late, lambda late: late.learned)
+register_as(Lazy, lambda lazy: lazy.learned)
 
 
 @saved(window="positive inf", units="D")

@@ -18,7 +18,6 @@ from skpolyode.embedders import smoother
 from skpolyode.embedders.base import (
     CHUNK_ROWS,
     UNLIKE_FIT,
-    Combiner,
     Embedder,
     Known,
     MemoryReadout,
@@ -30,7 +29,8 @@ from skpolyode.embedders.base import (
     take_known,
 )
 from skpolyode.embedders.encoders import InputEncoder, StaticEncoder, n_features_of
-from skpolyode.futures.continued import Ahead, KnownErrors
+from skpolyode.futures.continued import Ahead
+from skpolyode.futures.spread import predictors_of, spread_at
 from skpolyode.models import Packed, SequenceModel, pack
 from skpolyode.models.contract import State, agree, join, select
 from skpolyode.panel import Panel, offsets_from, series_index
@@ -53,7 +53,7 @@ class Ends(NamedTuple):
     states: Callable[[slice], State] | None  # of the model at the ends of some; None: not needed
     known: Known | None = None  # state of the combiner; None: forecasts of the model alone
     driven: np.ndarray | None = None  # (B, F): responses to inputs at the first rows of the panel
-    others: Others = ({}, 1.0)  # of `Combiner.of_series`
+    others: Others = ({}, 1.0)  # of the combiner's `of_series`
 
 
 @saved(
@@ -87,9 +87,10 @@ class ModelEmbedder(Embedder):
         Encodes the static covariates of the model.
     inputs : InputEncoder or None, default=None
         Encodes the inputs of the model.
-    stacking : Combiner or None, default=None
-        Combines the model with simple forecasts; None if forecasts are those of the model alone.
-    calibration : KnownErrors or None, default=None
+    stacking : StackedForecast or None, default=None
+        The combiner of the model with simple forecasts; None if forecasts are those of the model
+        alone.
+    calibration : Calibration or None, default=None
         Errors of the combined forecasts; None if they have not been learned.
     waves : float64 ndarray of shape (D,) or None, default=None
         Weight, by channel, of the periodic fit to each series in its path between observations;
@@ -122,8 +123,8 @@ class ModelEmbedder(Embedder):
     recent: MemoryReadout | None = None
     static: StaticEncoder | None = None
     inputs: InputEncoder | None = None
-    stacking: Combiner | None = None
-    calibration: KnownErrors | None = None
+    stacking: Any = None
+    calibration: Any = None
     waves: np.ndarray | None = None
     beginnings: np.ndarray | None = None
     path_errors: Any = None
@@ -231,7 +232,7 @@ class ModelEmbedder(Embedder):
         values = self.units.scaler.read(panel.values)
         if panel.errors is not None:
             values = self.without_noisy(values, panel.errors / self.units.scaler.scale)
-        times = self.elapsed(panel, panel.times, series)
+        times = (panel.times - panel.start[series]) / self.units.time_scale
         driven = self.responses(panel, times, series)
         return Standardised(times, values, panel.offsets, driven)
 
@@ -247,10 +248,6 @@ class ModelEmbedder(Embedder):
             return 0
         are_read = self.stacking is None or self.stacking.reads_inputs
         return self.inputs.n_responses if are_read else 0
-
-    def elapsed(self, panel: Panel, times: np.ndarray, series: np.ndarray) -> np.ndarray:
-        """Times (Q,) since the first rows of the `series` (Q,), in units of the model."""
-        return (times - panel.start[series]) / self.units.time_scale
 
     def responses(
         self, panel: Panel, elapsed: np.ndarray, series: np.ndarray, known: np.ndarray | None = None
@@ -448,35 +445,36 @@ class ModelEmbedder(Embedder):
 
         They are within the limits of channels.
         """
-        ends = self._ends(panel)
-        if combine and self.stacking is not None:
-            ends = self._stacked(ends, panel, self.standardised(panel), times, offsets)
+        is_combined = combine and self.stacking is not None
+        asked = (self.standardised(panel), times, offsets) if is_combined else ()
+        ends = self._ends(panel, panel.offsets[1:] - 1, *asked)
         scaler, found = self.units.scaler, self.continued(ends, times, offsets)
         return scaler.within_limits(scaler.inverse(found), panel, offsets)
 
-    def _ends(self, panel: Panel, rows: np.ndarray | None = None) -> Ends:
-        """What forecasts start from after `rows` (O,); None: after the last row of each series."""
-        if rows is None or np.array_equal(rows, panel.offsets[1:] - 1):
-            return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
-        series, model = series_of_rows(panel)[rows], self.follower
-        pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
-        return Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
-
-    def _stacked(
+    def _ends(
         self,
-        ends: Ends,
         panel: Panel,
-        cells: Standardised,
-        times: np.ndarray,
-        offsets: np.ndarray,
-        rows: np.ndarray | None = None,
+        rows: np.ndarray,
+        cells: Standardised | None = None,
+        times: np.ndarray | None = None,
+        offsets: np.ndarray | None = None,
     ) -> Ends:
-        """Ends after `rows` (O,) of a panel with these cells, where combined forecasts start."""
-        rows = panel.offsets[1:] - 1 if rows is None else rows
+        """What forecasts start from after `rows` (O,) of a panel.
+
+        With the `cells` of the panel, and the times that are asked for, forecasts are combined.
+        """
+        if is_last := np.array_equal(rows, panel.offsets[1:] - 1):
+            ends = Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
+        else:
+            series, model = series_of_rows(panel)[rows], self.follower
+            pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
+            ends = Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
+        if cells is None:
+            return ends
         each = rows[series_index(offsets)]
         others = self.stacking.of_series(self.units.scaler, panel, each, times)
-        driven = None if ends.panel is panel else cells.driven[rows]
-        return Ends(*ends[:3], self.stacking.known_at(cells, rows), driven, others)
+        known, driven = self.stacking.known_at(cells, rows), None if is_last else cells.driven[rows]
+        return ends._replace(known=known, driven=driven, others=others)
 
     def continued(self, ends: Ends, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Forecasts (Q, D) at times (Q,) after the series end, in standard deviations."""
@@ -494,9 +492,8 @@ class ModelEmbedder(Embedder):
                 before = ends.driven if ends.driven is None else ends.driven[part]
                 driven = self.responses(here, since, series, before)
                 given = {"run": run} | take_known(ends.others[0], where)
-                known = take_known(take_known(ends.known, part), series)
-                elapsed = (durations[series] + lead) / unit
-                run = self.stacking.combine(given, known, elapsed, driven)
+                known, elapsed = take_known(ends.known, part), (durations[series] + lead) / unit
+                run = self.stacking.combine(given, known, series, elapsed, driven)
             values[where] = self.units.scaler.at_mean(run)
 
         map_threads(answer, list(lead_batches(panel, times, offsets, end)))
@@ -504,7 +501,7 @@ class ModelEmbedder(Embedder):
 
     def _warn_if_far(self, panel: Panel, times: np.ndarray, series: np.ndarray) -> None:
         """Warn of times (Q,) far beyond the leads at which forecasts were compared with values."""
-        reach = np.inf if self.stacking is None else self.stacking.leads[-1] * self.typical_gap
+        reach = np.inf if self.stacking is None else self.stacking.leads[-1] * self.units.time_scale
         if (times - panel.end[series]).max(initial=0.0) > UNLIKE_FIT * reach:
             unit = f" {panel.time_unit}" if panel.is_datetime else ""
             # Chunks of one call warn in the same words, which Python shows once.
@@ -540,12 +537,11 @@ class ModelEmbedder(Embedder):
         with_values : bool, default=True
             Whether to compute forecasts, or only predictors.
         """
-        cells = self.standardised(panel)
-        ends = self._stacked(self._ends(panel, rows), panel, cells, times, offsets, rows)
+        cells, rows = self.standardised(panel), panel.offsets[1:] - 1 if rows is None else rows
+        ends = self._ends(panel, rows, cells, times, offsets)
         ends = ends if with_values else ends._replace(states=None)
-        at = panel.offsets[1:] - 1 if rows is None else rows
-        leads = time_since_seen(panel, at[series_index(offsets)], times)
-        spread = self.calibration.known_at(cells.values, panel.offsets, at)
+        leads = time_since_seen(panel, rows[series_index(offsets)], times)
+        spread = spread_at(cells.values, panel.offsets, rows)
         return self.outlook_from(ends, times, offsets, leads, spread)
 
     def outlook_from(
@@ -553,17 +549,17 @@ class ModelEmbedder(Embedder):
     ) -> Ahead:
         """As `outlook`, from the ends of series.
 
-        `leads` (Q, D) are the times since each channel was observed, `spread` (B, ...) the state of
-        the calibration.
+        `leads` (Q, D) are the times since each channel was observed, `spread` (B, D, 6) the
+        statistics of `spread_at`.
         """
         series, values = series_index(offsets), np.full(leads.shape, np.nan)
         if ends.states is not None:
             values = self.continued(ends, times, offsets)
         elapsed = (times - ends.start[series]) / self.units.time_scale
-        expected = self.stacking.expected_errors(take_known(ends.known, series), elapsed)
+        expected = self.stacking.expected_errors(ends.known, series, elapsed)
         leads = self.units.scaler.known(leads, np.inf)
-        signs = self.calibration.signs(spread[series], expected)
-        return Ahead(values, leads, signs, ends.others[1] * np.ones(values.shape))
+        predictors = predictors_of(spread[series], expected)
+        return Ahead(values, leads, predictors, ends.others[1] * np.ones(values.shape))
 
     def free_run(
         self, states: State, durations: np.ndarray, leads: np.ndarray, panel: Panel

@@ -3,7 +3,7 @@
 Between two observations of a channel a model expects h0(s), and its error at the second one is
 x - h0. A linear ramp between the two corrects it: the path passes through every observation, like
 that of a bridging memory before projection. The path of a filter is smoothed instead, by the
-recursion of Rauch, Tung and Striebel.
+recursion of Rauch, Tung and Striebel. Embedders here are those of a model.
 
 Waves are periodic fits to single series, with a period that all channels of a series share. If a
 series is nearly periodic and sampled sparsely, a few of its cycles fill a gap better than learned
@@ -17,22 +17,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from skpolyode.embedders.base import CHUNK_TIMES, Parts, cut, map_slices, take_known
+from skpolyode.embedders.base import CHUNK_TIMES, Embedder, Parts, cut, map_slices
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.models import Packed, SequenceModel
 from skpolyode.models.contract import State, agree, join, select
 from skpolyode.panel import Panel
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import ChannelScaler
-
-if TYPE_CHECKING:
-    from skpolyode.embedders.model import ModelEmbedder
 
 _PART_ROWS = 64  # least rows per part of a long series: few steps for many parts
 _HARMONICS = 4  # maximum number
@@ -46,7 +43,7 @@ _RIDGE = 0.01  # penalty, for values of variance 1; of harmonic k times k square
 
 
 def path_values(
-    embedder: ModelEmbedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
+    embedder: Embedder, panel: Panel, times: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
     """Values (Q, D) of the learned path, bridged to the observations; forecasts after them.
 
@@ -77,17 +74,13 @@ def path_values(
     is_open = asked.following < 0
     place = np.flatnonzero(is_open.any(axis=1))
     if stacking is not None and len(place):
-        others, _ = stacking.of_series(scaler, seen, asked.row[place], asked.times[place])
-        series, known = asked.series, embedder.known(seen)
-        elapsed = embedder.elapsed(seen, asked.times, series)
-        for start in range(0, len(place), CHUNK_TIMES):
-            chunk = slice(start, start + CHUNK_TIMES)
-            part = place[chunk]
-            driven = embedder.responses(seen, elapsed[part], series[part])
-            given = {"run": signal[part]} | take_known(others, chunk)
-            of_series = take_known(known, series[part])
-            stacked = stacking.combine(given, of_series, elapsed[part], driven)
-            signal[part] = np.where(is_open[part], stacked, signal[part])
+        series, times = asked.series[place], asked.times[place]
+        others, _ = stacking.of_series(scaler, seen, asked.row[place], times)
+        elapsed = (times - seen.start[series]) / embedder.units.time_scale
+        driven = embedder.responses(seen, elapsed, series)
+        given = {"run": signal[place]} | others
+        stacked = stacking.combine(given, embedder.known(seen), series, elapsed, driven)
+        signal[place] = np.where(is_open[place], stacked, signal[place])
     signal = scaler.inverse(scaler.at_mean(signal))
     return signal if filtered is not None else asked.keep_observed(signal)
 
@@ -124,7 +117,7 @@ def bridges(asked: PathQuery, rise: np.ndarray, filtered: Shares | None = None) 
     return rise * np.where(ramp, passed, 1.0)
 
 
-def bridged_waves(embedder: ModelEmbedder, asked: PathQuery, through: np.ndarray) -> np.ndarray:
+def bridged_waves(embedder: Embedder, asked: PathQuery, through: np.ndarray) -> np.ndarray:
     """Waves (Q, D) through signals at rows (P, D), all in standard deviations.
 
     The error of a wave at the observations is interpolated linearly and subtracted; where the
@@ -154,7 +147,7 @@ def rts_smoothed(panel: Panel, rise: np.ndarray, kept: np.ndarray) -> np.ndarray
     return result
 
 
-def shares(embedder: ModelEmbedder, panel: Panel) -> Shares | None:
+def shares(embedder: Embedder, panel: Panel) -> Shares | None:
     """Kalman gain of each row, and the share of a correction that is not carried back.
 
     The two are equal unless errors of observations are known.
@@ -178,7 +171,7 @@ def shares(embedder: ModelEmbedder, panel: Panel) -> Shares | None:
 
 
 def _without_wall(
-    embedder: ModelEmbedder, asked: PathQuery, expected: Expected, filtered: Shares
+    embedder: Embedder, asked: PathQuery, expected: Expected, filtered: Shares
 ) -> Expected:
     """Expectations without the pull of the wall, where an observation follows.
 
@@ -219,7 +212,7 @@ class Expected(NamedTuple):
     after: np.ndarray | None  # float64 (P, D), signals of a filter just after each row, or None
 
 
-def follow(embedder: ModelEmbedder, seen: Panel, asked: PathQuery | None = None) -> Expected:
+def follow(embedder: Embedder, seen: Panel, asked: PathQuery | None = None) -> Expected:
     """Run a model through series: its expectations at rows, and at the times `asked`, if any.
 
     All rows of the panel hold an observation.
@@ -251,7 +244,7 @@ def follow(embedder: ModelEmbedder, seen: Panel, asked: PathQuery | None = None)
 
 @torch.no_grad()
 def _follow_parts(
-    embedder: ModelEmbedder, seen: Panel, parts: Parts, at: Arrays, chunk: slice
+    embedder: Embedder, seen: Panel, parts: Parts, at: Arrays, chunk: slice
 ) -> tuple[Expected, State, State]:
     """Expectations at the rows of a chunk of parts, and at the times after these rows.
 
@@ -295,7 +288,7 @@ def _follow_parts(
 
 @torch.no_grad()
 def _run_through(
-    embedder: ModelEmbedder, panel: Panel, ahead: np.ndarray
+    embedder: Embedder, panel: Panel, ahead: np.ndarray
 ) -> tuple[Packed, list[Tensor | None], State]:
     """Packed rows of series, what a model expects just before them, and its states after them."""
     data = embedder.pack(panel, ahead=ahead)

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.constants import golden
 
 from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.paths import rows_until
+from skpolyode.ensemble.member import RollingOrigins
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import series_of_rows, take
 
-N_FOLDS = 5  # of cross-fitting
 FEWEST_FOLDS = 3  # series, to judge each by models of the others
 FEWEST_TO_HOLD_OUT = 10  # series, to hold some out; rows of a series, to hold out its end
 PRIOR_COUNT = 10.0  # forecasts that the priors of weights and of offsets are worth
@@ -64,40 +63,6 @@ class BacktestSettings:
 _SETTINGS = BacktestSettings()
 
 
-class RollingOrigins(NamedTuple):
-    """O origins in a panel, and the later rows that are forecast from each."""
-
-    panel: Panel  # each row holds an observation
-    whose: np.ndarray  # int64 (B,): the series that each entry of the panel is, or is a window of
-    origins: np.ndarray  # int64 (O,): rows, rising
-    rows: np.ndarray  # int64 (M,)
-    counts: np.ndarray  # int64 (O,): number of rows of each origin
-
-    @property
-    def times(self) -> np.ndarray:
-        """Times (M,) that are forecast."""
-        return self.panel.times[self.rows]
-
-    def followed_by(self, other: RollingOrigins) -> RollingOrigins:
-        """Append the origins in a panel of other series."""
-        panels, n_rows = [self.panel, other.panel], self.panel.n_observations
-        panel = Panel.concat(panels, ids=np.arange(sum(len(part) for part in panels)))
-        whose = other.whose + self.whose.max(initial=-1) + 1
-        moved = whose, other.origins + n_rows, other.rows + n_rows, other.counts
-        columns = zip(self[1:], moved, strict=True)
-        return RollingOrigins(panel, *(np.concatenate(pair) for pair in columns))
-
-    @property
-    def origin(self) -> np.ndarray:
-        """Position (M,) of each row's origin among the origins."""
-        return np.repeat(np.arange(len(self.origins)), self.counts)
-
-    @property
-    def series(self) -> np.ndarray:
-        """Series (M,) of each row; for a row of a window, the series that it was cut from."""
-        return self.whose[series_of_rows(self.panel)[self.rows]]
-
-
 def with_windows(
     panel: Panel, rng: np.random.RandomState, settings: BacktestSettings = _SETTINGS
 ) -> tuple[Panel, np.ndarray]:
@@ -135,7 +100,10 @@ def rolling_origins(
         First row of each series that may be forecast. None: its second row.
     settings : BacktestSettings
     """
-    reach = _reach(model, panel, settings)
+    reach = settings.reach_gaps * model.units.time_scale
+    if model.recent is not None:
+        reach = settings.reach_contexts * model.recent.window
+    reach = max(reach, settings.reach_share * float(np.median(panel.end - panel.start)))
     whose, n_known = np.arange(panel.n_series), panel.lengths
     if earliest is None:
         share = settings.window_share or 1.0
@@ -170,17 +138,9 @@ def rolling_origins(
             rare = rare[np.linspace(0, len(rare) - 1, min(len(rare), most)).astype(np.int64)]
             ahead = np.union1d(ahead, rare)
         targets.append(row + ahead)
-    counts = np.array([len(target) for target in targets], dtype=np.int64)
-    return RollingOrigins(panel, whose, origins, np.concatenate([*targets, rows[:0]]), counts)
-
-
-def _reach(model: ModelEmbedder, panel: Panel, settings: BacktestSettings) -> float:
-    """Longest lead, in the units of `times`."""
-    durations = np.subtract(*panel.times[np.stack([panel.offsets[1:] - 1, panel.offsets[:-1]])])
-    reach = settings.reach_gaps * model.units.time_scale
-    if model.recent is not None:
-        reach = settings.reach_contexts * model.recent.window
-    return max(reach, settings.reach_share * float(np.median(durations)))
+    origin = np.repeat(np.arange(len(origins)), [len(target) for target in targets])
+    targets = np.concatenate([*targets, rows[:0]])
+    return RollingOrigins.of(model, panel, whose, origins, targets, origin)
 
 
 def _thinned(n_ahead: np.ndarray, most: int) -> Iterator[np.ndarray]:

@@ -1,7 +1,7 @@
 """Errors of forecasts: conformal prediction intervals and error paths, from a backtest.
 
 Half widths depend on the lead, the time since the channel was last observed, and on predictors of
-the error size (`signs`). Values are in standard deviations from the mean of their channel.
+the error size. Values are in standard deviations from the mean of their channel.
 
 Half widths show how large errors are at each lead. They do not show how errors at two leads, or of
 two channels, are correlated. The highest value of a stretch and the time of a crossing depend on
@@ -27,16 +27,9 @@ import numpy as np
 from scipy.special import erf, ndtri, stdtrit
 from sklearn.isotonic import isotonic_regression
 
-from skpolyode.ensemble.backtest import (
-    N_FOLDS,
-    BacktestSettings,
-    are_known,
-    effective_count,
-    equal_bins,
-    folds_of,
-    nearness,
-)
-from skpolyode.ensemble.error_scale import PRIOR, ErrorScale, FollowsSpread, cross_fitted_scales
+from skpolyode.ensemble.backtest import are_known, effective_count, equal_bins, folds_of, nearness
+from skpolyode.ensemble.error_scale import ERRORS_A_LEAD, PRIOR, ErrorScale, cross_fitted_scales
+from skpolyode.ensemble.member import N_FOLDS
 from skpolyode.futures.continued import Ahead
 from skpolyode.panel import offsets_from
 from skpolyode.saving.codec import check_arrays, saved
@@ -59,8 +52,6 @@ class ConformalSettings:
 
 
 SETTINGS = ConformalSettings()
-# Errors in a bin of leads: enough for all bins of forecasts.
-_ERRORS_A_LEAD = BacktestSettings.pairs_a_knot * BacktestSettings.max_knots
 _SCORES = np.linspace(0.0, 3.5, 71)  # at which half widths are tabulated, to sample errors
 
 
@@ -132,7 +123,7 @@ class ErrorCentre:
         channels = []
         for j, known in enumerate(are_known(leads, errors).T):
             rows, bins = np.flatnonzero(known), []
-            for part in equal_bins(leads[rows, j], _ERRORS_A_LEAD) if len(rows) else ():
+            for part in equal_bins(leads[rows, j], ERRORS_A_LEAD) if len(rows) else ():
                 in_bin = rows[part]
                 x, whose = np.stack([forecasts[in_bin, j], errors[in_bin, j]]), series[in_bin]
                 cells = equal_bins(x[0])
@@ -301,7 +292,7 @@ def _continue(paths: np.ndarray, rng: np.random.RandomState) -> None:
 
 @saved(errors="D", scale="D", paths="D", centre="D", around="D")
 @dataclass(frozen=True)
-class Calibration(FollowsSpread):
+class Calibration:
     """Half widths of prediction intervals, by channel and lead.
 
     Intervals are split conformal. The errors are those of forecasts of data that did not train the
@@ -342,33 +333,33 @@ class Calibration(FollowsSpread):
         wrong: np.ndarray,
         series: np.ndarray | None = None,
         times: np.ndarray | None = None,
-        signs: np.ndarray | None = None,
+        predictors: np.ndarray | None = None,
         origin: np.ndarray | None = None,
         forecasts: np.ndarray | None = None,
     ) -> Self:
         """Learn from the errors of M forecasts, arrays (M, D); NaN is ignored.
 
         Errors are multiples of their expected size. Forecasts are of `series` (M,) at `times` (M,);
-        None if each is of a different series. With `signs` (M, D, S), half widths depend on these
-        predictors. With the `origin` (M,) of each, errors are kept as paths, too. With `forecasts`
-        (M, D), samples are centred on the median error. A channel without any errors gets a single
-        one of 1, the expected size.
+        None if each is of a different series. With `predictors` (M, D, S) of the error size, half
+        widths depend on these. With the `origin` (M,) of each, errors are kept as paths, too. With
+        `forecasts` (M, D), samples are centred on the median error. A channel without any errors
+        gets a single one of 1, the expected size.
         """
         if series is None or times is None:
             series, times = np.arange(len(leads)), np.zeros(len(leads))
         if forecasts is not None:
             centre, missed = centred(forecasts, wrong, leads, series)
-            about = series, times, signs
+            about = series, times, predictors
             if not any(centre.usual):
                 return cls.learn(leads, wrong, *about, origin)
             around = replace(cls.learn(leads, missed, *about, origin), centre=centre)
             found = replace(cls.learn(leads, wrong, *about), paths=around.paths)
             return replace(found, around=replace(around, paths=None))
         scale = None
-        if signs is not None:
-            scales = cross_fitted_scales(signs, wrong, leads, series)
+        if predictors is not None:
+            scales = cross_fitted_scales(predictors, wrong, leads, series)
             if scales is not None:
-                scale = ErrorScale.learn(signs, wrong, leads, series)
+                scale = ErrorScale.learn(predictors, wrong, leads, series)
                 wrong = wrong / scales
         errors, known, scores = [], are_known(leads, wrong), np.full(wrong.shape, np.nan)
         for j, rows in enumerate(known.T):
@@ -383,29 +374,29 @@ class Calibration(FollowsSpread):
             errors.append(tuple(bins) or (_Errors.of(0.0, np.ones(1), np.inf),))
         if scale is not None:
             widths = cls(tuple(errors)).half_widths(leads, scale.widened_at)
-            scale = scale.widened(wrong, widths, signs, leads, series)
+            scale = scale.widened(wrong, widths, predictors, leads, series)
         paths = None
         if origin is not None:
             paths = ErrorPaths.learn(scores, leads.min(axis=1), origin, series)
         return cls(tuple(errors), scale, paths)
 
     def half_widths(
-        self, leads: np.ndarray, level: float, signs: np.ndarray | None = None
+        self, leads: np.ndarray, level: float, predictors: np.ndarray | None = None
     ) -> np.ndarray:
         """Half widths (Q, D) of the central intervals of probability `level` at leads (Q, D).
 
         They are multiples of the expected error, and never fall with the lead: quantiles of
-        neighbouring bins are pooled where they would. The scale is 1 without the predictors `signs`
-        (Q, D, S). Before the first time of the error paths, half widths shrink towards zero.
+        neighbouring bins are pooled where they would. The scale is 1 without `predictors` (Q, D, S)
+        of it. Before the first time of the error paths, half widths shrink towards zero.
         """
         widths = np.empty(leads.shape)
         for j, bins in enumerate(self.errors):
             rising = self._rising(j, level)
             widths[:, j] = np.interp(leads[:, j], [part.lead for part in bins], rising)
         widths *= self._growth(leads)
-        if self.scale is None or signs is None:
+        if self.scale is None or predictors is None:
             return widths
-        return widths * self.scale.at(signs, leads)
+        return widths * self.scale.at(predictors, leads)
 
     def _growth(self, leads: np.ndarray) -> np.ndarray | float:
         """Factor of errors at leads: that of a random walk up to the first time of the paths."""
@@ -413,7 +404,7 @@ class Calibration(FollowsSpread):
 
     def quantile(self, ahead: Ahead, alpha: float) -> np.ndarray:
         """Quantile (Q, D) of future values, in standard deviations."""
-        widths = self.half_widths(ahead.leads, abs(2 * alpha - 1), ahead.signs)
+        widths = self.half_widths(ahead.leads, abs(2 * alpha - 1), ahead.predictors)
         return ahead.values + np.sign(alpha - 0.5) * ahead.expected * widths
 
     def _rising(self, channel: int, level: float) -> np.ndarray:
@@ -470,6 +461,6 @@ class Calibration(FollowsSpread):
         values, expected = ahead.values[:, channel], ahead.expected[:, channel]
         size = expected * self._growth(leads)
         if around.scale is not None:
-            size = size * around.scale.at(ahead.signs, ahead.leads)[:, channel]
+            size = size * around.scale.at(ahead.predictors, ahead.leads)[:, channel]
         centre = values + expected * around.centre.at(channel, values, leads)
         return centre[:, None] + size[:, None] * errors

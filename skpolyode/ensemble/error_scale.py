@@ -1,4 +1,4 @@
-"""Predictors of the error size, and the scale of errors that is learned from them."""
+"""The scale of errors that is learned from the predictors of their size."""
 
 from __future__ import annotations
 
@@ -10,108 +10,22 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor
 
-from skpolyode.ensemble.backtest import N_FOLDS, are_known, equal_bins, folds_of, nearness
-from skpolyode.ensemble.member import NEGLIGIBLE
-from skpolyode.panel import series_index
+from skpolyode.ensemble.backtest import BacktestSettings, are_known, equal_bins, folds_of, nearness
+from skpolyode.ensemble.member import N_FOLDS, NEGLIGIBLE
+from skpolyode.futures.spread import EXPECTED, FEW
 from skpolyode.saving.codec import saved
 
 PRIOR = 5.0  # series that the prior is worth: errors have one scale, and either sign
-# Predictors of the error size. The scale never falls as the last two rise.
-_SIGNS = "deviation", "step", "level", "expected", "few"
-LEVEL, EXPECTED, FEW = range(2, len(_SIGNS))
-N_SIGNS, _RISING = len(_SIGNS), slice(EXPECTED, None)
-_STEEP = 2.0  # levels become logarithmic at half a standard deviation from the mean
+_RISING = slice(EXPECTED, None)  # the scale never falls as these predictors rise
 _TRUSTED = 2.0  # weight of the expected size, relative to the other predictors
 _FEWER = (np.array([1, 2, 3, 5]) + 0.5) ** -0.5  # bounds of groups by the number of observations
-_ERRORS_A_BIN = 400  # in a bin of leads of these groups
-
-
-def signs_of_errors(
-    values: np.ndarray, offsets: np.ndarray, rows: np.ndarray, expected: np.ndarray
-) -> np.ndarray:
-    """Predictors (n, D, 5) of the error size of forecasts from `rows` (n,).
-
-    The first two are the volatility of the series so far. The third is the last value (the mean
-    without any), on a scale that is logarithmic far from the mean: errors are often proportional to
-    the level. The fourth is the logarithm of the errors `expected` (n, D), which fall as more of a
-    season or trend is known. The last one is one over the root of the number of observations:
-    after the first one of 200 sensors, intervals of 90 % cover 0.77 of a channel in place of 0.44,
-    with its logarithm 0.63.
-    """
-    return signs_of(spread_at(values, offsets, rows), expected)
-
-
-def signs_of(spread: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Predictors (n, D, 5) of the error size, from the `spread` (n, D, 6) of the channels so far.
-
-    Volatility is the logarithm of the standard deviation, and of the mean absolute step. Both
-    include one additional observation, a standard deviation away, as a prior for few observations.
-    """
-    n, sums, squares, steps, _, last = np.moveaxis(spread, -1, 0)
-    count, found = np.maximum(n, 1), np.empty((*expected.shape, N_SIGNS))
-    found[..., 0] = np.log((np.maximum(squares - sums**2 / count, 0.0) + 1.0) / count) / 2
-    found[..., 1] = np.log((steps + 1.0) / count)
-    found[..., EXPECTED] = np.log(expected)
-    found[..., LEVEL], found[..., FEW] = np.arcsinh(_STEEP * last), count**-0.5
-    return found
-
-
-def spread_at(values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Statistics (n, D, 6) of channels up to `rows`, included; zero before a first value.
-
-    They are the number of observations; the sum and the sum of squares of their differences from
-    the first one, which keep the digits of values far from zero; the sum of absolute steps; the
-    first value and the last.
-
-    Parameters
-    ----------
-    values : float64 ndarray of shape (P, D)
-        In standard deviations, NaN where not observed.
-    offsets : int64 ndarray of shape (B + 1,)
-        Where the rows of each series start.
-    rows : int64 ndarray of shape (n,)
-        Positions among the rows of all series.
-    """
-    found = np.zeros((len(rows), values.shape[1], 6))
-    series = series_index(offsets)[rows]
-    order = np.argsort(series, kind="stable")
-    for asked in np.split(order, np.flatnonzero(np.diff(series[order])) + 1) if len(rows) else ():
-        start = offsets[series[asked[0]]]
-        x = values[start : rows[asked].max() + 1]
-        seen = ~np.isnan(x)
-        latest = np.maximum.accumulate(np.where(seen, np.arange(len(x))[:, None], -1), axis=0)
-        first = np.take_along_axis(x, seen.argmax(axis=0)[None], axis=0)
-        held = np.where(latest < 0, first, np.take_along_axis(x, latest, axis=0))
-        away, steps = np.where(seen, x - first, 0.0), np.abs(np.diff(held, axis=0, prepend=first))
-        sums = [seen, away, away**2, np.where(latest < 0, 0.0, steps)]
-        after = [*(s.cumsum(axis=0) for s in sums), np.broadcast_to(first, x.shape), held]
-        known = np.where(latest[..., None] < 0, 0.0, np.stack(after, axis=-1))
-        found[asked] = known[rows[asked] - start]
-    return found
-
-
-def spread_after(spread: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """As `spread_at`, after one more row (n, D) of each series."""
-    n, sums, squares, steps, first, last = np.moveaxis(spread, -1, 0)
-    first, last = np.where(n == 0, values, first), np.where(n == 0, values, last)
-    away = values - first
-    sums = n + 1, sums + away, squares + away**2, steps + np.abs(values - last)
-    after = np.stack([*sums, first, values], axis=-1)
-    return np.where(np.isnan(values)[..., None], spread, after)
-
-
-class FollowsSpread:
-    """Mixin for calibrations whose predictors of the error size follow from `spread_at`."""
-
-    known_at = staticmethod(spread_at)
-    updated = staticmethod(spread_after)
-    signs = staticmethod(signs_of)
+ERRORS_A_LEAD = BacktestSettings.pairs_a_knot * BacktestSettings.max_knots  # in a bin of leads
 
 
 @saved(slopes="D S", centre="D S", lowest="D S", highest="D S", leads="J rising", few="5 J")
 @dataclass(frozen=True, eq=False)
 class ErrorScale:
-    """Scale of forecast errors, from predictors of the error size (`signs`).
+    """Scale of forecast errors, from predictors of the error size.
 
     Parameters
     ----------
@@ -136,21 +50,21 @@ class ErrorScale:
 
     @classmethod
     def learn(
-        cls, signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+        cls, predictors: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
     ) -> Self:
-        """Learn from errors (M, D) and their predictors `signs` (M, D, S); NaN is ignored.
+        """Learn from errors (M, D) and their `predictors` (M, D, S); NaN is ignored.
 
         For each channel, a Gamma regression with a logarithmic link explains the absolute errors,
         relative to their mean in a bin of `leads` (M, D). The forecasts of one of the `series` (M,)
         together weigh as much as one, since their errors are alike. A prior shrinks slopes towards
         zero.
         """
-        slopes, centre, lowest, highest = np.zeros((4, *signs.shape[1:]))
+        slopes, centre, lowest, highest = np.zeros((4, *predictors.shape[1:]))
         every = are_known(leads, errors)
         for j, known in enumerate(every.T):
             if not known.any():
                 continue
-            x = signs[known, j]
+            x = predictors[known, j]
             lowest[j], highest[j] = x.min(axis=0), x.max(axis=0)
             which, counts = np.unique(series[known], return_inverse=True, return_counts=True)[1:]
             weights = 1 / counts[which]
@@ -178,16 +92,16 @@ class ErrorScale:
         After few observations of a wave, the next one is as uncertain as one far ahead. Slopes
         change intervals at all leads by one factor. Here factors depend on the lead. All channels
         share them, since a channel has few such errors. They are at least 1, do not rise with the
-        number of observations, and are shrunk as slopes are. The signs, leads and series that they
-        are `about` are those of `learn`.
+        number of observations, and are shrunk as slopes are. The predictors, leads and series that
+        they are `about` are those of `learn`.
         """
-        signs, leads, series = about
-        group, n_series = (signs[..., FEW, None] > _FEWER).sum(axis=-1), len(np.unique(series))
+        predictors, leads, series = about
+        group, n_series = (predictors[..., FEW, None] > _FEWER).sum(axis=-1), len(np.unique(series))
         few = are_known(leads, errors) & (group > 0)
         if not few.any():
             return self
         group, leads, widths = group[few], leads[few], widths[few] + NEGLIGIBLE
-        sizes, bins = np.abs(errors[few]) / widths, equal_bins(leads, _ERRORS_A_BIN)
+        sizes, bins = np.abs(errors[few]) / widths, equal_bins(leads, ERRORS_A_LEAD)
         factors = [np.ones(len(bins))]
         for k in range(1, len(_FEWER) + 1):
             ratios = [np.append(sizes[own][group[own] == k], 1.0) for own in bins]
@@ -196,16 +110,16 @@ class ErrorScale:
         few = np.log(factors) * n_series / (n_series + PRIOR)
         return replace(self, leads=np.array([np.median(leads[own]) for own in bins]), few=few)
 
-    def at(self, signs: np.ndarray, leads: np.ndarray) -> np.ndarray:
-        """Scales (..., D), from the predictors `signs` (..., D, S) and the `leads` (..., D)."""
-        inside = np.clip(signs, self.lowest, self.highest)
-        few = self.few[(signs[..., FEW, None] > _FEWER).sum(axis=-1)]
+    def at(self, predictors: np.ndarray, leads: np.ndarray) -> np.ndarray:
+        """Scales (..., D), from `predictors` (..., D, S) and `leads` (..., D)."""
+        inside = np.clip(predictors, self.lowest, self.highest)
+        few = self.few[(predictors[..., FEW, None] > _FEWER).sum(axis=-1)]
         few = (nearness(leads, self.leads) * few).sum(axis=-1)
         return np.exp((self.slopes * (inside - self.centre)).sum(axis=-1) + few)
 
 
 def cross_fitted_scales(
-    signs: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
+    predictors: np.ndarray, errors: np.ndarray, leads: np.ndarray, series: np.ndarray
 ) -> np.ndarray | None:
     """Scales (M, D), each learned from the other folds of series; None with too few series."""
     folds = folds_of(series, N_FOLDS)
@@ -214,6 +128,6 @@ def cross_fitted_scales(
     scales = np.empty(errors.shape)
     for fold in range(N_FOLDS):
         out = folds == fold
-        known = signs[~out], errors[~out], leads[~out], series[~out]
-        scales[out] = ErrorScale.learn(*known).at(signs[out], leads[out])
+        known = predictors[~out], errors[~out], leads[~out], series[~out]
+        scales[out] = ErrorScale.learn(*known).at(predictors[out], leads[out])
     return scales

@@ -15,14 +15,14 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.ensemble.backtest import N_FOLDS, RollingOrigins
 from skpolyode.ensemble.periods import Seasons
-from skpolyode.panel import offsets_from, series_index
+from skpolyode.panel import Panel, offsets_from, series_index
 from skpolyode.panel.units import Standardised
 
 SPANS = 2.0 ** np.arange(6)
 """Typical gaps after which the weight of an observation in each exponential mean falls to 1/e."""
 
+N_FOLDS = 5  # of cross-fitting
 NEGLIGIBLE = 1e-6  # standard deviations of a channel; smaller differences count as none
 
 
@@ -100,18 +100,13 @@ class Records(NamedTuple):
         ranges = (np.minimum, old.lowest), (np.maximum, old.highest)
         reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
         first = np.where(is_first, t, old.first_time), np.where(is_first, x, old.first_value)
-        totals = 1.0 + old.totals * _share_kept(t - old.last_time)
+        totals = 1.0 + old.totals * np.exp(-(t - old.last_time)[..., None] / SPANS)
         means = old.means + (x[..., None] - old.means) / totals
         new = cls(n, old.mean + (x - old.mean) / n, *first, t, x, *reach, means, totals)
         return np.where(mask[..., None], new.packed(), cells)
 
 
 _N_SCALARS = len(Records._fields[:-2])  # fields of a record that hold one number
-
-
-def _share_kept(gaps: np.ndarray) -> np.ndarray:
-    """Factors (..., 6) of the weight of an observation after gaps (...)."""
-    return np.exp(-gaps[..., None] / SPANS)
 
 
 def _exponential_means(
@@ -125,7 +120,7 @@ def _exponential_means(
     sums, step = values[:, None] * totals, 1
     later = np.flatnonzero(series[step:] == series[:-step]) + step
     while len(later):
-        kept = _share_kept(times[later] - times[later - step])
+        kept = np.exp((times[later - step] - times[later])[:, None] / SPANS)
         for array in (sums, totals):
             array[later] += kept * array[later - step]
         step *= 2
@@ -134,36 +129,58 @@ def _exponential_means(
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """The rows known before M forecasts from O origins, and the values observed later.
+class RollingOrigins:
+    """M rows of a panel that are forecast from O origins, earlier rows, and what is known of them.
 
     Values are in standard deviations from the mean of their channel, times in typical gaps.
     """
 
-    rows: Standardised  # of the series
-    whose: np.ndarray  # int64: the series that each entry is, or is a window of
-    origins: np.ndarray  # int64 (O,): rows
+    panel: Panel  # each row holds an observation
+    cells: Standardised  # its rows
+    whose: np.ndarray  # int64 (B,): the series that each entry of the panel is, or is a window of
+    origins: np.ndarray  # int64 (O,): rows, rising
+    rows: np.ndarray  # int64 (M,): that are forecast, by origin
     origin: np.ndarray  # int64 (M,): position among the origins
-    elapsed: np.ndarray  # float64 (M,): forecast times, since the start of the series
+    series: np.ndarray  # int64 (M,); for a row of a window, the series that it was cut from
+    times: np.ndarray  # float64 (M,): forecast times, on the clock of the panel
+    elapsed: np.ndarray  # float64 (M,): the same, since the start of the series
     actual: np.ndarray  # float64 (M, D), NaN where not observed
-    series: np.ndarray  # int64 (M,)
-    driven: np.ndarray  # (M, F): responses to inputs at the forecast times
+    driven: np.ndarray  # float64 (M, F): responses to inputs at the forecast times
 
     @classmethod
-    def of(cls, model: ModelEmbedder, asked: RollingOrigins) -> Self:
-        """Sample at the rows of rolling origins."""
-        rows, at = model.standardised(asked.panel), asked.rows
-        columns = asked.origin, rows.times[at], rows.values[at], asked.series, rows.driven[at]
-        return cls(rows, asked.whose, asked.origins, *columns)
+    def of(cls, model: ModelEmbedder, panel: Panel, *of: np.ndarray) -> Self:
+        """From the first fields that are arrays: `whose`, `origins`, `rows` and `origin`."""
+        (whose, _, rows, _), cells = of, model.standardised(panel)
+        series = whose[series_index(panel.offsets)[rows]]
+        targets = cells.times[rows], cells.values[rows], cells.driven[rows]
+        return cls(panel, cells, *of, series, panel.times[rows], *targets)
 
-    @cached_property
-    def _known(self) -> np.ndarray:
-        return Records.known_at(self.rows, self.origins)
+    def followed_by(self, other: RollingOrigins, model: ModelEmbedder) -> RollingOrigins:
+        """Append the origins in a panel of other series."""
+        panels = [self.panel, other.panel]
+        panel = Panel.concat(panels, ids=np.arange(sum(len(part) for part in panels)))
+        n_series, n_rows = self.whose.max(initial=-1) + 1, self.panel.n_observations
+        own, others = ((x.whose, x.origins, x.rows, x.origin) for x in (self, other))
+        others = map(np.add, others, (n_series, n_rows, n_rows, len(self.origins)))
+        return self.of(model, panel, *map(np.concatenate, zip(own, others, strict=True)))
 
     @property
+    def whole_series(self) -> Standardised:
+        """Rows of the series, without windows."""
+        times, values, offsets, driven = self.cells
+        kept = self.whose == np.arange(len(self.whose))
+        rows, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
+        return Standardised(times[rows], values[rows], offsets, driven[rows])
+
+    @cached_property
     def records(self) -> Records:
         """Records (M, D) before each forecast."""
-        return Records.of(self._known[self.origin])
+        return Records.of(Records.known_at(self.cells, self.origins)[self.origin])
+
+    @cached_property
+    def leads(self) -> np.ndarray:
+        """Times (M, D) since the channels were last observed, infinite if they never were."""
+        return self.records.time_since(self.elapsed[:, None])
 
     @property
     def n_folds(self) -> int:
@@ -175,23 +192,11 @@ class Sample:
         """Fold (M,) of the series of each forecast."""
         return self.series % N_FOLDS
 
-    @property
-    def whole_series(self) -> Standardised:
-        """Rows of the series, without windows."""
-        (times, values, offsets, driven), kept = self.rows, self.whose == np.arange(len(self.whose))
-        rows, offsets = kept[series_index(offsets)], offsets_from(np.diff(offsets)[kept])
-        return Standardised(times[rows], values[rows], offsets, driven[rows])
-
-    @cached_property
-    def leads(self) -> np.ndarray:
-        """Times (M, D) since the channels were last observed, infinite if they never were."""
-        return self.records.time_since(self.elapsed[:, None])
-
 
 class Lesson(NamedTuple):
     """Data that members are learned from."""
 
-    sample: Sample  # M forecasts to learn from, and the values observed
+    sample: RollingOrigins  # M forecasts to learn from
     seasons: Seasons
     knots: np.ndarray  # float64 (J,): leads that regressions are learned at; empty for none
     base: np.ndarray | None = None  # float64 (M, D): as in `Asked`, learned from all series

@@ -17,7 +17,7 @@ from skpolyode.ensemble.backtest import (
     are_known,
     chunks,
 )
-from skpolyode.ensemble.member import NEGLIGIBLE, Asked, Lesson, Member, Records, Sample
+from skpolyode.ensemble.member import NEGLIGIBLE, Asked, Lesson, Member, Records, RollingOrigins
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.periods import Seasons
 from skpolyode.ensemble.ridge import DirectRidge
@@ -206,7 +206,7 @@ class Members:
     bounds: Bounds
 
     @classmethod
-    def learn(cls, sample: Sample, seasons: Seasons, knots: np.ndarray) -> list[Self]:
+    def learn(cls, sample: RollingOrigins, seasons: Seasons, knots: np.ndarray) -> list[Self]:
         """Learn from a sample: from all series, then without each of its folds.
 
         Bounds are learned from all series. See `Lesson` for `seasons` and `knots`.
@@ -266,25 +266,29 @@ class Members:
         leads = np.minimum(records.time_since(elapsed[:, None]), asked.longest)
         return self.bounds.clip(np.stack(members, axis=-1), records, leads)
 
-    def expected_errors(self, known: Known, elapsed: np.ndarray) -> np.ndarray:
-        """Expected size (n, D) of forecast errors, by the mixed model."""
-        found, nothing = np.empty(known[RECORDS].shape[:2]), np.empty((len(elapsed), 0))
+    def expected_errors(self, known: Known, series: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+        """Expected size (n, D) of forecast errors, by the mixed model.
+
+        `known` are the states of B series, of which `series` (n,) are forecast.
+        """
+        found = np.empty((len(elapsed), known[RECORDS].shape[1]))
+        nothing, longest = np.empty((len(elapsed), 0)), self.bounds.leads[-1]
         for part in chunks(len(elapsed)):
-            states, longest = take_known(known, part), self.bounds.leads[-1]
+            states = take_known(known, series[part])
             asked = Asked(elapsed[part], nothing[part], Records.of(states[RECORDS]), longest)
             found[part] = self.each[BASE].errors(states[BASE], asked)
         return np.maximum(found, NEGLIGIBLE)
 
 
 def members_of(
-    learned: list[Members], names: Sequence[str], sample: Sample, given: Known
+    learned: list[Members], names: Sequence[str], sample: RollingOrigins, given: Known
 ) -> np.ndarray:
     """Forecasts (M, D, G) of a sample; with several `learned`, the k-th members forecast fold k."""
     found = np.empty((*sample.actual.shape, len(names)))
     for k, members in enumerate(learned):
         rows = np.flatnonzero((sample.fold == k) | (len(learned) == 1))
         origins, place = np.unique(sample.origin[rows], return_inverse=True)
-        known = members.known_at(sample.rows, sample.origins[origins])
+        known = members.known_at(sample.cells, sample.origins[origins])
         for chunk in chunks(len(rows)):
             part = rows[chunk]
             query = take_known(known, place[chunk]), sample.elapsed[part], sample.driven[part]
@@ -292,9 +296,9 @@ def members_of(
     return found
 
 
-def _forecasts_of(base: Member, sample: Sample) -> np.ndarray:
+def _forecasts_of(base: Member, sample: RollingOrigins) -> np.ndarray:
     """Forecasts (M, D) of the base at all leads of a sample."""
-    known, columns = base.known_at(sample.rows, sample.origins), sample.records
+    known, columns = base.known_at(sample.cells, sample.origins), sample.records
     found = np.empty(sample.actual.shape)
     for part in chunks(len(found)):
         records = Records(*(column[part] for column in columns))

@@ -10,14 +10,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.base import Late
+from skpolyode.embedders.base import Lazy
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import shares
 from skpolyode.embedders.table import KINDS, ROWS, Table
 from skpolyode.embedders.table import SETTINGS as TABLE
 from skpolyode.ensemble.backtest import enlarged
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import EXPECTED, N_SIGNS, signs_of_errors
 from skpolyode.ensemble.member import NEGLIGIBLE
 from skpolyode.ensemble.path_errors import (
     LEAST,
@@ -28,6 +27,7 @@ from skpolyode.ensemble.path_errors import (
     SizeLaw,
 )
 from skpolyode.futures.continued import Ahead
+from skpolyode.futures.spread import EXPECTED, N_PREDICTORS, predictors_of, spread_at
 from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import (
     Query,
@@ -60,7 +60,7 @@ class Answers(NamedTuple):
         """Answers before anything is known: values are NaN."""
         shape = n_times, n_channels
         blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs = np.zeros((*shape, N_SIGNS))
+        signs = np.zeros((*shape, N_PREDICTORS))
         return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape))
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
@@ -329,7 +329,7 @@ def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     rows = model.standardised(panel).values if model.forecasts else read(panel.values)
     last = panel.offsets[1:] - 1
     expected = np.ones((panel.n_series, panel.n_channels))
-    return signs_of_errors(rows, panel.offsets, last, expected)
+    return predictors_of(spread_at(rows, panel.offsets, last), expected)
 
 
 def _changes_by_gap(model: ModelEmbedder, whole: Panel, hidden: Panel) -> np.ndarray:
@@ -355,7 +355,7 @@ def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
 
 def late_path_errors(
     model: ModelEmbedder, judging: Panel, trained: Panel | None, new_from: np.ndarray | None = None
-) -> Late:
+) -> Lazy:
     """`PathErrors` that are learned at first use, from judging series and then those of training.
 
     Without `trained`, rows of the judging ones before `new_from` (n_series,) were trained on.
@@ -365,7 +365,7 @@ def late_path_errors(
     panel = first_series(panel, TABLE.n_rows)
     series, row = series_of_rows(panel), np.arange(panel.n_observations)
     is_new = series < len(judging) if new_from is None else row >= new_from[series]
-    return Late(partial(PathErrors.learn, model, panel, is_new))
+    return Lazy(partial(PathErrors.learn, model, panel, is_new))
 
 
 def answers_at(
@@ -425,7 +425,7 @@ def answers_at(
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         found = _outlook(model, panel, times[ahead], before[ahead], with_values=with_values)
-        answers.put(ahead, values=found.values, signs=found.signs, expected=found.expected)
+        answers.put(ahead, values=found.values, signs=found.predictors, expected=found.expected)
     if is_between.any():
         columns = errors.on_path(model, asked, times < asked.times, gaps)
         answers.put(is_between, **{name: own[is_between] for name, own in columns.items()})
@@ -439,7 +439,7 @@ def answers_at(
         rows, at, ends = before[beside], times[beside], (panel.offsets[1:] - 1)[series[beside]]
         at = np.where(rows < 0, panel.times[ends] + panel.start[series[beside]] - at, at)
         found = _outlook(model, panel, at, np.where(rows < 0, ends, rows), with_values=False)
-        answers.signs[beside, :, EXPECTED] = found.signs[..., EXPECTED]
+        answers.signs[beside, :, EXPECTED] = found.predictors[..., EXPECTED]
         expected = np.where(is_beside[beside], found.expected, answers.expected[beside])
         answers.put(beside, expected=expected)
     return answers

@@ -83,7 +83,11 @@ def likely_periods(times: np.ndarray, versions: list[np.ndarray], most: int) -> 
     `versions` (n,) of the series (such as itself, and the errors of one-step forecasts) take turns,
     each in the order of the Bayesian information criterion of harmonics.
     """
-    span, row = times[-1] - times[0], _row_length(times)
+    span, gaps = times[-1] - times[0], np.diff(times)
+    # Length of which all gaps are nearly multiples, 0 for irregular times; months are nearly even.
+    row = float(np.allclose(gaps, np.round(gaps), atol=1e-6))
+    if np.std(gaps) < 0.1 * np.mean(gaps):
+        row = float(np.mean(gaps))
     found = set()
     for x in versions:
         for peak in _peaks(times, x):
@@ -170,14 +174,6 @@ def _in_whole(
     short, long = sorted((one, other))
     whole, span = round(long / short) * short, max(t[-1] - t[0] for t, _ in searched)
     return short, whole if abs(whole - long) <= _SETTINGS.rounding * long**2 / span else long
-
-
-def _row_length(times: np.ndarray) -> float:
-    """Length of which all gaps are nearly multiples; 0 for irregular times."""
-    gaps = np.diff(times)
-    if np.std(gaps) < 0.1 * np.mean(gaps):  # months are nearly even
-        return float(np.mean(gaps))
-    return float(np.allclose(gaps, np.round(gaps), atol=1e-6))
 
 
 def _peaks(times: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -105,8 +105,8 @@ class DirectRidge(Member):
         known = are_known(sample_leads, sample.actual)
         if not (len(leads) and known.any()):
             return []
-        few = known.shape[1] <= _SETTINGS.few_channels
-        latest = cls.known_at(sample.rows, sample.origins)[sample.origin]
+        few, n_driven = known.shape[1] <= _SETTINGS.few_channels, sample.driven.shape[1]
+        latest = cls.known_at(sample.cells, sample.origins)[sample.origin]
         asked = Asked(sample.elapsed, sample.driven, sample.records, leads[-1], lesson.base)
         features, of_last, channels = _Features.of(asked, latest, few, few), [], []
         for j, rows in enumerate(known.T):
@@ -115,7 +115,7 @@ class DirectRidge(Member):
             centre = x.sum(axis=0) / n
             scale = np.sqrt(((x - centre) ** 2).sum(axis=0) / n)
             scale = np.where(scale > NEGLIGIBLE, scale, np.inf)  # ignores constant features
-            x = _standardised(x, centre, scale, features.n_driven)
+            x = _standardised(x, centre, scale, n_driven)
             data = x, sample.actual[rows, j, None] - simple, nearness(sample_leads[rows, j], leads)
             folds = [np.flatnonzero(sample.fold[rows] == k) for k in range(sample.n_folds)]
             sums = [_Sums.of(*(column[fold] for column in data)) for fold in folds]
@@ -131,7 +131,7 @@ class DirectRidge(Member):
         choice, best = np.unravel_index(share.argmin(), share.shape)
         best_of = zip(*(fits[choice] for fits in channels), strict=True)
         centre, scale, bases, found, _ = map(np.stack, best_of)
-        rest = choice in (1, 3), choice in (2, 3), _SETTINGS.strengths[best], sample.driven.shape[1]
+        rest = choice in (1, 3), choice in (2, 3), _SETTINGS.strengths[best], n_driven
         folds = range(bases.shape[1])
         return [cls(leads, centre, scale, bases[:, k], found[:, k, best], *rest) for k in folds]
 
@@ -175,7 +175,7 @@ class DirectRidge(Member):
         for j, coefficients in enumerate(self.coefficients):
             rows = np.isfinite(since[:, j])
             x, simple = features.of_channel(j, rows)
-            x = _standardised(x, self.centre[j], self.scale[j], features.n_driven)
+            x = _standardised(x, self.centre[j], self.scale[j], self.n_driven)
             near = nearness(since[rows, j], self.leads)
             found[rows, j] = (near * (simple[:, self.bases[j]] + x @ coefficients.T)).sum(axis=1)
         return found
@@ -297,16 +297,11 @@ class _Features(NamedTuple):
         With few channels there are four: without products and changes, with products, with changes,
         and with both.
         """
-        every, stop = np.arange(n_features), n_features - self.n_driven
+        every, stop = np.arange(n_features), n_features - 2 * self.driven.shape[1]
         middle = stop - self.changes.shape[-1]
         start = middle - self.n_products
         left_out = slice(start, stop), slice(middle, stop), slice(start, middle), slice(0)
         return [np.delete(every, out) for out in left_out] if self.n_products else [every]
-
-    @property
-    def n_driven(self) -> int:
-        """Number of features from inputs, the last ones of a channel."""
-        return 2 * self.driven.shape[1]
 
 
 def _n_recent(n_channels: int) -> int:
@@ -317,8 +312,11 @@ def _n_recent(n_channels: int) -> int:
 def _standardised(
     x: np.ndarray, centre: np.ndarray, scale: np.ndarray, n_driven: int
 ) -> np.ndarray:
-    """Features (n, F) standardised and clipped, the last `n_driven` less, and a constant."""
+    """Features (n, F) standardised and clipped, and a constant.
+
+    The last ones, two for each of `n_driven` responses to inputs, are clipped less.
+    """
     limits = np.full(x.shape[1], _SETTINGS.clip)
-    limits[len(limits) - n_driven :] = _SETTINGS.clip_driven
+    limits[len(limits) - 2 * n_driven :] = _SETTINGS.clip_driven
     x = np.clip((x - centre) / scale, -limits, limits)
     return np.column_stack([x, np.ones(len(x))])

@@ -16,14 +16,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from skpolyode.embedders import ModelEmbedder
-from skpolyode.embedders.base import Known, Late, Others, take_known
+from skpolyode.embedders.base import Known, Lazy, Others, take_known
 from skpolyode.ensemble.backtest import (
     FEWEST_FOLDS,
     FEWEST_TO_HOLD_OUT,
-    N_FOLDS,
     PRIOR_COUNT,
     BacktestSettings,
-    RollingOrigins,
     are_known,
     chunks,
     effective_count,
@@ -34,16 +32,16 @@ from skpolyode.ensemble.backtest import (
     rolling_origins,
 )
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import FollowsSpread, signs_of_errors
-from skpolyode.ensemble.member import NEGLIGIBLE, Records, Sample
+from skpolyode.ensemble.member import N_FOLDS, NEGLIGIBLE, Records, RollingOrigins
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
 from skpolyode.ensemble.paths import late_path_errors
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.fit_report import Decision
+from skpolyode.futures.spread import predictors_of, spread_at
 from skpolyode.panel import Panel
 from skpolyode.panel.select import take
 from skpolyode.panel.units import ChannelScaler
-from skpolyode.saving.codec import register_as, saved
+from skpolyode.saving.codec import saved
 from skpolyode.transformers.stages import FitState, StackForecasts
 
 RUN, STRUCTURAL = "run", "structural"
@@ -95,7 +93,7 @@ class Backtest(NamedTuple):
 
     names: tuple[str, ...]  # of the G forecasts; weights sum to at most 1, the mean has the rest
     leads: np.ndarray  # float64 (M, D), inf for a channel that was not observed before
-    signs: np.ndarray  # float64 (M, D, S): predictors of the error size
+    predictors: np.ndarray  # float64 (M, D, S): predictors of the error size
     members: np.ndarray  # float64 (M, D, G)
     actual: np.ndarray  # float64 (M, D), NaN where not observed
     series: np.ndarray  # int64 (M,)
@@ -155,12 +153,15 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
     3. for each channel.
 
     The prior is worth a few non-overlapping forecasts with the errors of the best member. Weights
-    at neighbouring leads are shrunk towards each other. If no series is new, errors of training are
-    not enlarged, and all of them count less.
+    at neighbouring leads are shrunk towards each other: those at a lead without forecasts near it,
+    as between the leads of regular series, follow from them. If no series is new, errors of
+    training are not enlarged, and all of them count less.
     """
     names, size = backtest.names, len(backtest.names)
     is_structural = STRUCTURAL in names
-    penalty = _penalty(nearness(backtest.leads[counted], leads).sum(axis=0))
+    near = nearness(backtest.leads[counted], leads).sum(axis=0)
+    steps = np.diff(np.eye(len(leads)), axis=0)
+    penalty = steps.T @ steps + np.diag(np.maximum(near / (near + 1.0), _TINY))
     penalty *= SETTINGS.structural_prior if is_structural else PRIOR_COUNT
     parts = np.stack([_error_products(backtest, x, j, leads) for j, x in enumerate(counted.T)])
     # Errors of several channels may be correlated: together they count as much as one.
@@ -178,16 +179,6 @@ def _weights_at(backtest: Backtest, counted: np.ndarray, leads: np.ndarray) -> n
     if len(parts) > 1:
         channels = [_convex_weights(part, penalty, towards) for part in parts]
     return np.stack(channels)[..., :-1]
-
-
-def _penalty(near: np.ndarray) -> np.ndarray:
-    """Penalty matrix (J, J): of weights at each of J leads, and of differences between neighbours.
-
-    `near` (J,) counts the forecasts near each lead. Where there are none, as between the leads of
-    regular series, weights follow from those at the neighbouring leads.
-    """
-    steps = np.eye(len(near))[1:] - np.eye(len(near))[:-1]
-    return steps.T @ steps + np.diag(np.maximum(near / (near + 1.0), _TINY))
 
 
 def _error_products(
@@ -299,10 +290,6 @@ class StackedForecast(Members):
     unseen: np.ndarray
     structural: Any = None
 
-    def at(self, leads: np.ndarray) -> np.ndarray:
-        """Weights (n, D, G) at leads (n, D), infinite if unseen."""
-        return weights_between(self.weights, self.unseen, self.leads, leads)
-
     @property
     def mean_weights(self) -> dict[str, float]:
         """Weight of each forecast, and of the mean in training, over all channels and leads."""
@@ -311,22 +298,28 @@ class StackedForecast(Members):
         return members | {"training mean": max(1.0 - sum(members.values()), 0.0)}
 
     def combine(
-        self, given: Known, known: Known, elapsed: np.ndarray, driven: np.ndarray
+        self,
+        given: Known,
+        known: Known,
+        series: np.ndarray,
+        elapsed: np.ndarray,
+        driven: np.ndarray,
     ) -> np.ndarray:
-        """Forecasts (n, D), from `given` ones and from the states `known` of the series.
+        """Forecasts (n, D) at times `elapsed` (n,) of `series` (n,), from the states `known`.
 
-        See :class:`~skpolyode.embedders.base.Combiner`.
+        The `given` forecasts are arrays (n, D) by name and always include "run", the free run of
+        the model. `driven` (n, F) are responses to inputs at these times.
         """
         result, base = np.empty_like(given[RUN]), self.names.index(BASE)
         trusted = {name for name, member in self.each.items() if member.extrapolates} | {STRUCTURAL}
         inside = ~np.isin(self.names, list(trusted))
         for part in chunks(len(result)):
-            states, when = take_known(known, part), elapsed[part]
+            states, when = take_known(known, series[part]), elapsed[part]
             query = take_known(given, part), states, when, driven[part]
             members, records = self.forecasts(self.names, *query), Records.of(states[RECORDS])
             leads = records.time_since(when[:, None])
             far, rare = (np.minimum(x, 1.0) for x in self.bounds.outside(records))
-            weights = self.at(leads)
+            weights = weights_between(self.weights, self.unseen, self.leads, leads)
             share = np.maximum(far, rare * (1 - weights[..., self.names.index(RUN)]))
             rest = 1 - weights.sum(axis=-1)  # weight of the training mean
             weights[..., base] += share * (rest + weights[..., inside].sum(axis=-1))
@@ -334,11 +327,17 @@ class StackedForecast(Members):
             result[part] = (weights * members).sum(axis=-1)
         return result
 
-    def of_series(self, scaler: ChannelScaler, *asked: Any) -> Others:
-        """Structural forecasts, if there are any; see `Combiner`."""
+    def of_series(
+        self, scaler: ChannelScaler, panel: Panel, rows: np.ndarray, times: np.ndarray
+    ) -> Others:
+        """Forecasts (Q, D), by name, of models that need whole series, not only states.
+
+        They are of `times` (Q,), from the `rows` (Q,) of a panel and all before. Then the unit of
+        the errors of combined forecasts, (Q, D) or 1.
+        """
         if self.structural is None:
             return {}, 1.0
-        means, expected = _of_structure(self.structural, scaler, *asked)
+        means, expected = _of_structure(self.structural, scaler, panel, rows, times)
         return {STRUCTURAL: means}, expected
 
 
@@ -395,27 +394,27 @@ def learn_stacking(
     """
     seasons = seasons_of(model, trained, period)
     asked, is_new, learned, by_folds = _judges(model, trained, tested, rng, new_from, seasons)
-    sample, run = Sample.of(model, asked), np.empty((0, trained.n_channels))
-    if len(asked.origins):
-        run = model.runs_from(asked.panel, asked.origins, asked.times, asked.counts)
+    run = np.empty((0, trained.n_channels))
+    if n_origins := len(asked.origins):
+        counts = np.bincount(asked.origin, minlength=n_origins)
+        run = model.runs_from(asked.panel, asked.origins, asked.times, counts)
     given, expected = {RUN: run}, np.ones(run.shape)
     if structural is not None:
         by_structure = _of_structure_by_folds(structural, model.units.scaler, learned, asked)
         given[STRUCTURAL], expected = by_structure
     knots = np.empty(0)
     if new_from is None and learned.n_series > 1:
-        knots = knots_of(sample.leads, sample.actual)
-    whole, *folds = Members.learn(_learning_sample(model, learned, rng, seasons), seasons, knots)
+        knots = knots_of(asked.leads, asked.actual)
+    whole, *folds = learn_members(model, learned, rng, seasons, knots)
     names = RUN, *MEMBERS, *(name for name in given if name != RUN)
-    members = members_of(folds if by_folds else [whole], names, sample, given)
-    known, sizes = whole.known_at(sample.rows, sample.origins), np.empty(sample.actual.shape)
-    for part in chunks(len(sizes)):
-        states = take_known(known, sample.origin[part])
-        sizes[part] = whole.expected_errors(states, sample.elapsed[part])
-    rows = sample.rows.values, sample.rows.offsets, sample.origins[sample.origin]
-    columns = names, sample.leads, signs_of_errors(*rows, sizes), members, sample.actual
+    members = members_of(folds if by_folds else [whole], names, asked, given)
+    known = whole.known_at(asked.cells, asked.origins)
+    sizes = whole.expected_errors(known, asked.origin, asked.elapsed)
+    spread = spread_at(asked.cells.values, asked.cells.offsets, asked.origins)
+    predictors = predictors_of(spread[asked.origin], sizes)
+    columns = names, asked.leads, predictors, members, asked.actual
     times = asked.times / model.units.time_scale
-    backtest = Backtest(*columns, sample.series, times, is_new, sample.origin, expected)
+    backtest = Backtest(*columns, asked.series, times, is_new, asked.origin, expected)
     leads, weights, unseen = learn_weights(backtest)
     early = [_at_zero(weights[:, :1], names, _anchored(model, asked.panel[:10]))]
     # If the first knot is beyond a typical gap, its weights apply from one gap on. If it is much
@@ -425,7 +424,7 @@ def learn_stacking(
         early, leads = [*early, weights[:, :1]], np.concatenate([[settled], leads])
     leads, weights = np.concatenate([[0.0], leads]), np.concatenate([*early, weights], axis=1)
     if not by_folds and (tested is None or new_from is not None):
-        whole = learn_members(model, trained if tested is None else tested, rng, seasons)
+        whole, *_ = learn_members(model, trained if tested is None else tested, rng, seasons)
     weights_of = {"leads": leads, "weights": weights, "unseen": unseen}
     return StackedForecast(**vars(whole), names=names, **weights_of), backtest
 
@@ -488,7 +487,7 @@ def _judges(
     if tested is None or tested.n_series >= SETTINGS.fewest_judges:
         return asked, is_new, trained, tested is None
     others = rolling_origins(model, trained, rng, _whole_of_seasonal(trained, seasons))
-    asked = others.followed_by(asked)
+    asked = others.followed_by(asked, model)
     is_new = np.arange(len(asked.rows)) >= len(others.rows)
     learned = Panel.concat([trained, tested], ids=np.arange(trained.n_series + tested.n_series))
     return asked, is_new, learned, True
@@ -518,11 +517,18 @@ def _at_zero(weights: np.ndarray, names: tuple[str, ...], anchored: list[str]) -
 
 
 def learn_members(
-    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
-) -> Members:
-    """Learn members in the units of a model, without a regression; see `learn_stacking`."""
-    sample = _learning_sample(model, panel, rng, seasons)
-    return Members.learn(sample, seasons, np.empty(0))[0]
+    model: ModelEmbedder,
+    panel: Panel,
+    rng: np.random.RandomState,
+    seasons: Seasons,
+    knots: Sequence[float] = (),
+) -> list[Members]:
+    """Learn members in the units of a model: from all series, then without each fold of them.
+
+    `knots` (J,) are the leads of a regression; there is none without any.
+    """
+    sample = rolling_origins(model, panel, rng, _whole_of_seasonal(panel, seasons), _SAMPLE)
+    return Members.learn(sample, seasons, np.array(knots, dtype=np.float64))
 
 
 def seasons_of(model: ModelEmbedder, panel: Panel, period: Sequence[float] | None) -> Seasons:
@@ -531,14 +537,6 @@ def seasons_of(model: ModelEmbedder, panel: Panel, period: Sequence[float] | Non
         rows = model.standardised(panel)
         return [(), *shared_seasons(rows.times, rows.values, rows.offsets)]
     return alternatives([p / model.units.time_scale for p in period]) or [()]
-
-
-def _learning_sample(
-    model: ModelEmbedder, panel: Panel, rng: np.random.RandomState, seasons: Seasons
-) -> Sample:
-    """Sample of forecasts that members are learned from."""
-    earliest = _whole_of_seasonal(panel, seasons)
-    return Sample.of(model, rolling_origins(model, panel, rng, earliest, _SAMPLE))
 
 
 def _whole_of_seasonal(panel: Panel, seasons: Seasons) -> np.ndarray | None:
@@ -567,15 +565,8 @@ def calibrate(backtest: Backtest, unit: float) -> Calibration:
     forecasts = cross_fitted(backtest)
     wrong = backtest.enlarged(backtest.actual - forecasts)
     columns = backtest.leads * unit, wrong / backtest.expected
-    about = backtest.series, backtest.times * unit, backtest.signs, backtest.origin
+    about = backtest.series, backtest.times * unit, backtest.predictors, backtest.origin
     return Calibration.learn(*columns, *about, forecasts)
-
-
-class LateCalibration(FollowsSpread, Late):
-    """A calibration that is learned late; signs of errors are known without it."""
-
-
-register_as(LateCalibration, lambda late: late.learned)
 
 
 def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
@@ -594,13 +585,13 @@ def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     unit, n_series = model.units.time_scale, len(judged)
     seed = state.random_state.randint(2**31 - 1)  # after Ctrl-C it begins anew
     asked = model, trained, tested
-    both = Late(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
-    stacking = Late(lambda: replace(both.learned[0], structural=learn and learn(panel)))
-    errors = LateCalibration(lambda: calibrate(both.learned[1], unit))
+    both = Lazy(lambda: learn_stacking(*asked, np.random.RandomState(seed), **options))
+    stacking = Lazy(lambda: replace(both.learned[0], structural=learn and learn(panel)))
+    errors = Lazy(lambda: calibrate(both.learned[1], unit))
     others = None if tested is None or new_from is not None else trained
     paths = late_path_errors(model, judged, others, new_from)
     state.embedder = replace(model, stacking=stacking, calibration=errors, path_errors=paths)
-    state.report.decisions.append(Late(lambda: _decision(stacking, unit, n_series)))
+    state.report.decisions.append(Lazy(lambda: _decision(stacking, unit, n_series)))
 
 
 def _decision(stacking: StackedForecast, unit: float, n_series: int) -> Decision:

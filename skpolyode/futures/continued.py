@@ -1,6 +1,6 @@
 """Futures of series as sampled paths: quantiles, samples, and the times at which they cross a line.
 
-:class:`Continued` holds series with error paths that have been drawn. :class:`SamplesFutures` is
+:class:`Future` holds series with error paths that have been drawn. :class:`SamplesFutures` is
 the mixin of estimators with an error model of their forecasts.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -39,36 +39,8 @@ class Ahead(NamedTuple):
 
     values: np.ndarray  # float64 (Q, D), in standard deviations from the mean
     leads: np.ndarray  # float64 (Q, D): time since the channel was last observed, inf if never
-    signs: np.ndarray  # float64 (Q, D, S): predictors of the size of errors
+    predictors: np.ndarray  # float64 (Q, D, S): predictors of the size of errors
     expected: np.ndarray  # float64 (Q, D): unit of the errors; 0 for known values
-
-
-class KnownErrors(Protocol):
-    """Error model of forecasts; an embedder carries it, and does not look inside."""
-
-    def known_at(self, values: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Statistics (n, D, K) of values (P, D) up to rows (n,), for the errors; at first 0."""
-
-    def updated(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Statistics (n, D, K) after one more row (n, D) of each series."""
-
-    def signs(self, known: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        """Predictors (n, D, S) of the size of errors, given the `expected` one (n, D)."""
-
-    def draw(self, n_samples: int, rng: np.random.RandomState) -> np.ndarray | None:
-        """Draw indices (n_samples,) of error paths; None if there are no such paths."""
-
-    def known_between(self) -> tuple[float, float]:
-        """First and last time since an origin at which error paths are known; held outside."""
-
-    def n_independent(self, leads: np.ndarray, channel: int) -> np.ndarray:
-        """Number (n,) of backtest errors of a channel at leads (n,) that do not overlap."""
-
-    def quantile(self, ahead: Ahead, alpha: float) -> np.ndarray:
-        """Quantile (Q, D) of the values, in standard deviations."""
-
-    def sample(self, ahead: Ahead, drawn: np.ndarray, channel: int) -> np.ndarray:
-        """Values (Q, n_samples) of a channel with the drawn error paths, in standard deviations."""
 
 
 class LastCells(NamedTuple):
@@ -91,7 +63,7 @@ class LastCells(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Continued:
+class Future:
     """Series to be continued with error paths that have been drawn.
 
     Parameters
@@ -101,7 +73,8 @@ class Continued:
     last : LastCells
         Cells of these rows.
     units : Units
-    calibration : KnownErrors
+    calibration : Calibration
+        Errors of the forecasts, by the ensemble.
     drawn : int64 ndarray of shape (n_samples,)
         Indices of the error paths.
     outlook : callable
@@ -111,7 +84,7 @@ class Continued:
     panel: Panel
     last: LastCells
     units: Units
-    calibration: KnownErrors
+    calibration: Any
     drawn: np.ndarray
     outlook: Callable[[slice, np.ndarray, np.ndarray], Ahead]
 
@@ -160,14 +133,15 @@ class Continued:
         check_share("coverage", coverage)
         j, horizon = channel_at(panel, channel), until - end
         found, is_beyond = self._crossed(sign, self._line(threshold, j), j, horizon)
-        window = Window.of(found, coverage)
-        status = np.where(np.isinf(window.median), "censored", "crosses")
-        columns = {"status": np.where(is_beyond, "already", status)}
-        columns["probability"] = window.probability
-        error = standard_error(window.probability, self.calibration.n_independent(horizon, j))
-        columns["standard_error"] = np.where(is_beyond, 0.0, error)
-        for name in ("earliest", "median", "latest"):
-            since = getattr(window, name)
+        probability, window = window_of(found, coverage)
+        status = np.where(np.isinf(window["median"]), "censored", "crosses")
+        error = standard_error(probability, self.calibration.n_independent(horizon, j))
+        columns = {
+            "status": np.where(is_beyond, "already", status),
+            "probability": probability,
+            "standard_error": np.where(is_beyond, 0.0, error),
+        }
+        for name, since in window.items():
             when = np.where(since < horizon, end + since, until)
             at = panel.like(when, np.zeros((len(when), panel.n_channels)), np.arange(len(end) + 1))
             columns[name] = at.user_times()
@@ -238,9 +212,7 @@ class Continued:
         return float(line)
 
 
-def draw_courses(
-    calibration: KnownErrors | None, n_samples: int, random_state: Any
-) -> tuple[KnownErrors, np.ndarray]:
+def draw_courses(calibration: Any, n_samples: int, random_state: Any) -> tuple[Any, np.ndarray]:
     """The error model, and indices (n_samples,) of error paths; a ValueError without any."""
     if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
         raise ValueError(f"n_samples must be an int of at least 1, got {n_samples!r}.")
@@ -323,22 +295,15 @@ def standard_error(probability: np.ndarray, n_known: np.ndarray) -> np.ndarray:
     return np.sqrt(a * b / (a + b + 1)) / (a + b)
 
 
-class Window(NamedTuple):
-    """Summary of the crossings of n series; times are since the last rows."""
+def window_of(crossings: np.ndarray, coverage: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Probability (n,) of a crossing, and its earliest, median and latest time (n,), by name.
 
-    probability: np.ndarray  # (n,): of a crossing up to the horizon
-    earliest: np.ndarray  # (n,): all three infinite where they lie beyond the horizon
-    median: np.ndarray
-    latest: np.ndarray
-
-    @classmethod
-    def of(cls, crossings: np.ndarray, coverage: float) -> Window:
-        """From the crossings (n, S) of samples, infinite where there is none."""
-        levels = [(1 - coverage) / 2, 0.5, (1 + coverage) / 2]
-        return cls(
-            np.isfinite(crossings).mean(axis=1),
-            *np.quantile(crossings, levels, axis=1, method="inverted_cdf"),
-        )
+    The crossings (n, S) are those of samples, infinite where there is none.
+    """
+    levels = [(1 - coverage) / 2, 0.5, (1 + coverage) / 2]
+    times = np.quantile(crossings, levels, axis=1, method="inverted_cdf")
+    names = "earliest", "median", "latest"
+    return np.isfinite(crossings).mean(axis=1), dict(zip(names, times, strict=True))
 
 
 class SamplesFutures:
@@ -585,7 +550,7 @@ class SamplesFutures:
         series = self._continuing(panel, errors, np.empty(0, np.int64))
         return series.quantiles(times, offsets, alpha)
 
-    def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Continued:
+    def _futures(self, read: Callable[[], Panel], n_samples: int, random_state: Any) -> Future:
         """The series that `read` returns, to be continued with drawn error paths.
 
         All of them are observed; they have no empty rows.
@@ -601,8 +566,8 @@ class SamplesFutures:
             )
         return self._continuing(observed_part(panel), *courses)
 
-    def _continuing(self, panel: Panel, calibration: KnownErrors, drawn: np.ndarray) -> Continued:
+    def _continuing(self, panel: Panel, calibration: Any, drawn: np.ndarray) -> Future:
         model = self._forecasting()
         last = LastCells.of(panel, model.units, model.filters)
         known = last, model.units, calibration, drawn
-        return Continued(panel, *known, lambda part, *asked: self._outlook(panel[part], *asked))
+        return Future(panel, *known, lambda part, *asked: self._outlook(panel[part], *asked))

@@ -18,8 +18,9 @@ from skpolyode.embedders.base import Known, take_known
 from skpolyode.embedders.model import Ends
 from skpolyode.embedders.paths import split_channels
 from skpolyode.errors import check_switch
-from skpolyode.futures.continued import Ahead, Continued, LastCells, draw_courses, read_until
+from skpolyode.futures.continued import Ahead, Future, LastCells, draw_courses, read_until
 from skpolyode.futures.samples import SamplePaths
+from skpolyode.futures.spread import spread_after, spread_at
 from skpolyode.models import Packed
 from skpolyode.models.contract import State, select
 from skpolyode.models.single import Observation, SingleMemory, SinglePolyODE
@@ -360,14 +361,12 @@ class ModelStream(SeriesStream):
         floor = np.where(x < scaler.transform(floor), -np.inf, floor)
         ceiling = np.where(x > scaler.transform(ceiling), np.inf, ceiling)
         known |= self._last_cells(LastCells(x, noisy, floor, ceiling))
-        if (errors := self._embedder.calibration) is not None:
-            spread = errors.updated(parts[_SPREAD].cpu().numpy(), values)
+        if self._embedder.calibration is not None:
+            spread = spread_after(parts[_SPREAD].cpu().numpy(), values)
             known[_SPREAD] = torch.from_numpy(spread).to(self._embedder.device)
         return known
 
-    def _futures(
-        self, series: Any, n_samples: int, random_state: Any
-    ) -> tuple[np.ndarray, Continued]:
+    def _futures(self, series: Any, n_samples: int, random_state: Any) -> tuple[np.ndarray, Future]:
         """Positions (n,) of the selected series, and these, continued with drawn error paths."""
         if getattr(self._embedder.stacking, "structural", None) is not None:
             raise ValueError(_STRUCTURAL)
@@ -384,13 +383,13 @@ class ModelStream(SeriesStream):
             spread = self._parts[_SPREAD].cpu().numpy()[chosen[part]]
             return model.outlook_from(self._ends(chosen[part]), times, offsets, leads, spread)
 
-        return chosen, Continued(panel, last, model.units, *known, outlook)
+        return chosen, Future(panel, last, model.units, *known, outlook)
 
     def _last_cells(self, last: LastCells, *rows: np.ndarray) -> State:
         """Parts for last cells and, from all `rows`, for the spread of errors that are known."""
         parts, device = dict(zip(_PARTS[1:], last, strict=True)), self._embedder.device
         if rows and self._embedder.calibration is not None:
-            parts[_SPREAD] = self._embedder.calibration.known_at(*rows)
+            parts[_SPREAD] = spread_at(*rows)
         return {name: torch.from_numpy(part.copy()).to(device) for name, part in parts.items()}
 
     def _combined(self, known: Known, driven: np.ndarray) -> State:

@@ -350,6 +350,32 @@ def without_past(panel: Panel, last: np.ndarray) -> Panel:
 _CLOCK = ("counts", "ticks", "per_unit", "unit", "tz")
 
 
+def joint(a: Panel, b: Panel) -> Panel:
+    """Panel without rows, with the series of both."""
+    both = a, b
+    begun = next((panel.rows for panel in both if panel.rows.origin is not None), None)
+    if begun is not None:  # before an observation there is no clock, and any will do
+        started = {"times": begun.times, "origin": begun.origin[:1]}
+        both = [
+            p if p.rows.origin is not None else Panel.from_rows(replace(p.rows, **started))
+            for p in both
+        ]
+    if all(np.array_equal(panel.ids, np.arange(panel.n_series)) for panel in both):
+        ids = np.arange(a.n_series + b.n_series)
+    else:
+        ids = np.concatenate([panel.ids for panel in both])
+    rows = Panel.concat(both, ids=ids).rows
+    if begun is not None:
+        per_unit = max(panel.rows.times.per_unit for panel in both)
+        origins = [
+            np.broadcast_to(p.rows.origin * (per_unit // p.rows.times.per_unit), p.n_series)
+            for p in both
+        ]
+        clock = rows.times._replace(ticks=np.empty(0, np.int64), per_unit=per_unit)
+        rows = replace(rows, times=clock, origin=np.concatenate(origins))
+    return Panel.from_rows(rows, checked=False)
+
+
 def _panel_state(panel: Panel) -> dict[str, Any]:
     names = (field.name for field in fields(Rows) if field.name not in ("times", "unreadable"))
     state = {name: getattr(panel.rows.times, name) for name in _CLOCK}

@@ -7,7 +7,7 @@ A revision changes these rows, and recomputes the state of the series from there
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,7 @@ from skpolyode.errors import FaultKind, ParameterError
 from skpolyode.panel import Panel
 from skpolyode.panel.query import read_duration
 from skpolyode.panel.rows import offsets_from
-from skpolyode.panel.select import keep_rows
-from skpolyode.streams.panels import AS_WAS, add_inputs, new_rows, without_past
-
-if TYPE_CHECKING:
-    from skpolyode.streams.stream import SeriesStream
+from skpolyode.streams.panels import AS_WAS, new_rows
 
 # Faults and their lines in an error message, with the last time that is not kept.
 BEYOND = (
@@ -83,62 +79,20 @@ class Kept(NamedTuple):
         return Kept(*(column[observed] for column in joint)), wrong
 
 
-class History:
-    """The rows that a stream keeps, and the stream before them."""
+def rows_by_id(panel: Panel) -> dict[int, Kept]:
+    """Rows of each series of a panel, whose ids are positions in a stream."""
+    return {s: Kept.of(panel, k) for k, s in enumerate(panel.ids.tolist())}
 
-    def __init__(self, before: SeriesStream, keep: Any) -> None:
-        self.before, self.keep = before, keep
-        self.nothing = Kept.of(before._panel, 0)  # a panel without rows
-        self.rows: dict[int, Kept] = {}
 
-    def of(self, series: int) -> Kept:
-        """Rows of one series."""
-        return self.rows.get(series, self.nothing)
-
-    def append(self, rows: Panel, panel: Panel, inputs: Any) -> None:
-        """Keep the rows and inputs of an update; rows that are now too old go into `before`.
-
-        The origin of its times is that of `panel`.
-        """
-        before, was = self.before, self.before._panel
-        if was.inputs is None or was.rows.origin is None is not panel.rows.origin:
-            before._panel = panel
-        elif inputs is not None:
-            before._panel = add_inputs(was, before._embedder, inputs, before._clock.last)
-        new = {s: self.of(s).joined(Kept.of(rows, k)) for k, s in enumerate(rows.ids.tolist())}
-        joint = gathered(new, before._panel)
-        late = late_rows(joint, self.keep)
-        latest = keep_rows(joint, late)
-        self.rows |= {s: Kept.of(latest, k) for k, s in enumerate(joint.ids.tolist())}
-        before._write(before._followed(keep_rows(joint, ~late), before._panel))
-        before._panel = without_past(before._panel, before._clock.last)
-
-    @classmethod
-    def restored(cls, kind: type[SeriesStream], state: dict[str, Any]) -> History | None:
-        """The history in the saved state of a stream; None if it has none."""
-        if (saved := state.get("history")) is None:
-            return None
-        before = kind.__new__(kind)
-        before.__setstate__(saved["before"] | {"of": state["of"]})
-        history, rows = cls(before, saved["keep"]), saved["rows"]
-        history.rows = {s: Kept.of(rows, k) for k, s in enumerate(rows.ids.tolist())}
-        return history
-
-    def check(self) -> None:
-        """Raise a ValueError if rows of a file, which may come from anyone, do not fit."""
-        n_series, n_channels = self.before.n_series, self.before._panel.n_channels
-        fit = isinstance(self.keep, int | float) and self.keep > 0
-        for s, row in self.rows.items():
-            shapes = (n := len(row.times),), (n, n_channels), (n, n_channels)
-            fit &= 0 <= s < n_series and tuple(x.shape for x in row) == shapes
-            fit &= all(x.dtype == np.float64 for x in row) and bool((np.diff(row.times) > 0).all())
-        if not fit:
-            raise ValueError("rows that are not of this stream")
-
-    def __getstate__(self) -> dict[str, Any]:
-        rows = gathered(self.rows, self.before._panel)
-        before = self.before.__getstate__() | {"of": None}
-        return {"keep": self.keep, "rows": rows, "before": before}
+def check_kept(rows: dict[int, Kept], keep: Any, panel: Panel) -> None:
+    """Raise a ValueError if rows of a file, which may come from anyone, are not of these series."""
+    fit = isinstance(keep, int | float) and keep > 0
+    for s, kept in rows.items():
+        shapes = (n := len(kept.times),), (n, panel.n_channels), (n, panel.n_channels)
+        fit &= 0 <= s < panel.n_series and tuple(x.shape for x in kept) == shapes
+        fit &= all(x.dtype == np.float64 for x in kept) and bool((np.diff(kept.times) > 0).all())
+    if not fit:
+        raise ValueError("rows that are not of this stream")
 
 
 def gathered(rows: dict[int, Kept], panel: Panel) -> Panel:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -43,11 +42,21 @@ from skpolyode.streams.panels import (
     begun_at,
     check_new,
     hidden_cells,
+    joint,
     read_rows,
     read_series,
     without_past,
 )
-from skpolyode.streams.revisions import BEYOND, WRONG, History, Kept, gathered, late_rows, read_keep
+from skpolyode.streams.revisions import (
+    BEYOND,
+    WRONG,
+    Kept,
+    check_kept,
+    gathered,
+    late_rows,
+    read_keep,
+    rows_by_id,
+)
 
 
 class Update(NamedTuple):
@@ -151,9 +160,11 @@ class SeriesStream:
         self._clock = Clock.stopped(panel.n_series, panel.n_channels)
         self._bind()
         self._parts = self._blank()
-        self._history = None
+        # The rows kept of each series, how far they go back, and the stream before them.
+        self._kept, self._keep, self._before = {}, None, None
         if keep is not None:
-            self._history = History(type(self)(embedder, panel), read_keep(keep, panel.time_unit))
+            self._keep = read_keep(keep, panel.time_unit)
+            self._before = type(self)(embedder, panel)
 
     @classmethod
     def after(cls, embedder: Embedder, panel: Panel, keep: Any = None) -> Self:
@@ -177,10 +188,9 @@ class SeriesStream:
         seen = observed_part(panel)
         late = late_rows(seen, keep)
         early = keep_rows(seen, ~late, keeps_empty=True)
-        stream._history = History(cls.after(embedder, early), keep)
+        stream._before, stream._keep = cls.after(embedder, early), keep
         latest = keep_rows(seen, late)
-        filled = np.flatnonzero(latest.lengths).tolist()
-        stream._history.rows = {s: Kept.of(latest, s) for s in filled}
+        stream._kept = {s: Kept.of(latest, s) for s in np.flatnonzero(latest.lengths).tolist()}
         return stream
 
     def outline(self, series: Any = None) -> Panel:
@@ -312,8 +322,8 @@ class SeriesStream:
         rows = read_rows(panel, self._clock.last, scaler, times, values, series, errors)
         self._write(self._followed(rows, panel))
         self._panel = without_past(panel, self._clock.last)
-        if self._history is not None:
-            self._history.append(rows, panel, inputs)
+        if self._before is not None:
+            self._append(rows, panel, inputs)
         return self
 
     def insert(self, series: Any, time: Any, values: Any, *, errors: Any = None) -> Self:
@@ -418,15 +428,36 @@ class SeriesStream:
         cells = np.tile(np.where(np.isin(names, chosen), mean, np.nan), (n_rows, 1))
         return self._revise("retract", (time, cells, series), whole)
 
+    def _rows_of(self, series: int) -> Kept:
+        """The rows kept of one series."""
+        return self._kept.get(series, Kept.of(self._before._panel, 0))  # a panel without rows
+
+    def _append(self, rows: Panel, panel: Panel, inputs: Any) -> None:
+        """Keep the rows and inputs of an update; rows that are now too old go into `_before`.
+
+        The origin of its times is that of `panel`.
+        """
+        before, was = self._before, self._before._panel
+        if was.inputs is None or was.rows.origin is None is not panel.rows.origin:
+            before._panel = panel
+        elif inputs is not None:
+            before._panel = add_inputs(was, before._embedder, inputs, before._clock.last)
+        new = {s: self._rows_of(s).joined(kept) for s, kept in rows_by_id(rows).items()}
+        every = gathered(new, before._panel)
+        late = late_rows(every, self._keep)
+        self._kept |= rows_by_id(keep_rows(every, late))
+        before._write(before._followed(keep_rows(every, ~late), before._panel))
+        before._panel = without_past(before._panel, before._clock.last)
+
     def _revise(self, action: str, given: tuple[Any, ...], whole: bool = False) -> Self:
         """Insert, correct or retract cells, which are `given` as `read_rows` takes them."""
-        history, panel, scaler = self._history, self._panel, self._embedder.units.scaler
-        if history is None:
+        before, panel, scaler = self._before, self._panel, self._embedder.units.scaler
+        if before is None:
             raise ValueError(
                 'this stream keeps no rows to revise: make it with stream(..., keep="6h"), the '
                 "length of time, or a number of rows, that revisions may go back."
             )
-        before, named = history.before, partial(Faults, action, panel.ids, panel.channel_names)
+        named = partial(Faults, action, panel.ids, panel.channel_names)
         forgotten, fault = np.full(self.n_series, -np.inf), WRONG[action]
         rows = read_rows(panel, forgotten, scaler._replace(limits=None), *given)
         which, faults, revised = np.array(rows.ids), named(), {}
@@ -434,11 +465,11 @@ class SeriesStream:
         rows, changed = hide_cells(rows, hidden), ~np.isnan(rows.values)
         for k, s in enumerate(which.tolist()):
             new, cells = Kept.of(rows, k), changed[rows.offsets[k] : rows.offsets[k + 1]]
-            revised[s], wrong = history.of(s).revised(new, cells, action, whole)
+            revised[s], wrong = self._rows_of(s).revised(new, cells, action, whole)
             beyond, last = new.times <= before._clock.last[s], before._clock.last[s]
             for row in np.flatnonzero(beyond | wrong.any(axis=1)):
                 kind, what = BEYOND if beyond[row] else fault
-                if not (beyond[row] or new.times[row] in history.of(s).times):
+                if not (beyond[row] or new.times[row] in self._rows_of(s).times):
                     what = "there is no row at that time"
                 at, end = (panel.rows.format_from(s, moment) for moment in (new.times[row], last))
                 names = ", ".join(np.array(panel.channel_names)[wrong[row]])
@@ -448,7 +479,7 @@ class SeriesStream:
         rows = gathered(revised, panel)
         check_new(panel, scaler, rows, before._clock.last[rows.ids])
         followed = before._followed(rows, before._panel)
-        history.rows |= revised
+        self._kept |= revised
         self._clock.put(which, before._clock.take(which))
         self._put(self._parts, which, select(before._parts, torch.from_numpy(which)))
         self._write(followed)
@@ -591,12 +622,17 @@ class SeriesStream:
 
     def __getstate__(self) -> dict[str, Any]:
         """State to save and pickle, without tables of the memory."""
+        history = None
+        if self._before is not None:
+            rows = gathered(self._kept, self._before._panel)
+            before = self._before.__getstate__() | {"of": None}
+            history = {"keep": self._keep, "rows": rows, "before": before}
         return {
             "of": self._embedder,
             "panel": self._panel,
             "clock": {name: column.copy() for name, column in self._clock._asdict().items()},
             "parts": {name: part.clone() for name, part in self._parts.items()},
-            "history": None if self._history is None else self._history.__getstate__(),
+            "history": history,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -605,7 +641,11 @@ class SeriesStream:
         self._clock = Clock(**state["clock"])
         self._parts = state["parts"]
         self._bind()
-        self._history = History.restored(type(self), state)
+        self._kept, self._keep, self._before = {}, None, None
+        if (history := state.get("history")) is not None:
+            self._kept, self._keep = rows_by_id(history["rows"]), history["keep"]
+            self._before = type(self).__new__(type(self))
+            self._before.__setstate__(history["before"] | {"of": state["of"]})
 
     @classmethod
     def _from_file(cls, state: dict[str, Any]) -> Self:
@@ -621,7 +661,7 @@ class SeriesStream:
             raise ValueError("parts that are not of this stream")
         if (history := state.get("history")) is not None:
             cls._from_file(history["before"] | {"of": state["of"]})
-            stream._history.check()
+            check_kept(stream._kept, stream._keep, stream._before._panel)
         return stream
 
     def _place(self, device: str | None) -> Self:
@@ -629,9 +669,9 @@ class SeriesStream:
         self._bind()
         where = self._embedder.device
         self._parts = {name: part.to(where) for name, part in self._parts.items()}
-        if self._history is not None:
-            self._history.before._embedder = self._embedder
-            self._history.before._place(device)
+        if self._before is not None:
+            self._before._embedder = self._embedder
+            self._before._place(device)
         return self
 
     @staticmethod
@@ -672,7 +712,7 @@ def merge(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     """
     if type(a) is not type(b) or not _have_equal_files(a._embedder, b._embedder):
         raise ValueError("merge: the streams are of different transformers, or of different fits.")
-    if getattr(a._history, "keep", None) != getattr(b._history, "keep", None):
+    if a._keep != b._keep:
         raise ValueError("merge: the streams keep different lengths of the past: give both one.")
     return _merged(a, b)
 
@@ -691,36 +731,9 @@ def _merged(a: SeriesStream, b: SeriesStream) -> SeriesStream:
     clock = Clock(*map(np.concatenate, zip(a._clock, b._clock, strict=True)))._asdict()
     parts = {name: torch.cat([part, b._parts[name]]) for name, part in a._parts.items()}
     merged = type(a).__new__(type(a))
-    state = {"of": a._embedder, "panel": _joint(a._panel, b._panel), "clock": clock, "parts": parts}
+    state = {"of": a._embedder, "panel": joint(a._panel, b._panel), "clock": clock, "parts": parts}
     merged.__setstate__(state)
-    if a._history is not None:
-        merged._history = History(_merged(a._history.before, b._history.before), a._history.keep)
-        rows = {s + a.n_series: kept for s, kept in b._history.rows.items()}
-        merged._history.rows = a._history.rows | rows
+    if a._before is not None:
+        merged._before, merged._keep = _merged(a._before, b._before), a._keep
+        merged._kept = a._kept | {s + a.n_series: kept for s, kept in b._kept.items()}
     return merged
-
-
-def _joint(a: Panel, b: Panel) -> Panel:
-    """Panel without rows, with the series of both."""
-    both = a, b
-    begun = next((panel.rows for panel in both if panel.rows.origin is not None), None)
-    if begun is not None:  # before an observation there is no clock, and any will do
-        started = {"times": begun.times, "origin": begun.origin[:1]}
-        both = [
-            p if p.rows.origin is not None else Panel.from_rows(replace(p.rows, **started))
-            for p in both
-        ]
-    if all(np.array_equal(panel.ids, np.arange(panel.n_series)) for panel in both):
-        ids = np.arange(a.n_series + b.n_series)
-    else:
-        ids = np.concatenate([panel.ids for panel in both])
-    joint = Panel.concat(both, ids=ids).rows
-    if begun is not None:
-        per_unit = max(panel.rows.times.per_unit for panel in both)
-        origins = [
-            np.broadcast_to(p.rows.origin * (per_unit // p.rows.times.per_unit), p.n_series)
-            for p in both
-        ]
-        clock = joint.times._replace(ticks=np.empty(0, np.int64), per_unit=per_unit)
-        joint = replace(joint, times=clock, origin=np.concatenate(origins))
-    return Panel.from_rows(joint, checked=False)

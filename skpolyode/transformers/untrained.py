@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpolyode.embedders import LeastSquaresEmbedder, MemoryReadout, PathEmbedder
-from skpolyode.embedders.base import Late
+from skpolyode.embedders.base import Lazy
 from skpolyode.embedders.direct import StaticEmbedder, SummaryEmbedder
 from skpolyode.embedders.encoders import StaticEncoder
 from skpolyode.embedders.paths import KINDS
@@ -29,7 +29,7 @@ def _path_embedder(past: MemoryReadout, path: str, panel: Panel) -> PathEmbedder
     embedder, few = PathEmbedder(past.units, past, path), first_series(panel)
     if len(few) < len(panel):
         few = Panel.concat([few], ids=few.ids)  # a slice would keep all alive
-    errors = Late(lambda: wing("ensemble.paths").late_path_errors(embedder, few, None).learned)
+    errors = Lazy(lambda: wing("ensemble.paths").late_path_errors(embedder, few, None).learned)
     return replace(embedder, path_errors=errors)
 
 

@@ -31,9 +31,9 @@ class Peak:
     def of_series(self, scaler, panel, rows, times):
         return {}, 1.0
 
-    def combine(self, given, known, elapsed, driven):
+    def combine(self, given, known, series, elapsed, driven):
         share = np.exp(-elapsed / 20)[:, None]
-        return share * given["run"] + (1 - share) * known["highest"]
+        return share * given["run"] + (1 - share) * known["highest"][series]
 
 
 def test_forecasts_and_streams_combine_alike():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skpolyode import Panel
-from skpolyode.ensemble.member import Asked, Records, Sample
+from skpolyode.ensemble.member import Asked, Records, RollingOrigins
 from skpolyode.panel.select import series_of_rows
 from skpolyode.panel.units import ChannelScaler, Standardised, Units
 
@@ -36,9 +36,9 @@ def single(rows: Standardised, places: Any) -> Standardised:
     return Standardised(rows.times[places], rows.values[places], one_each, rows.driven[places])
 
 
-def part_of(sample: Sample, kept: np.ndarray) -> Sample:
-    """Sample of the forecasts that a mask (M,) keeps."""
-    names = ("origin", "elapsed", "actual", "series", "driven")
+def part_of(sample: RollingOrigins, kept: np.ndarray) -> RollingOrigins:
+    """The forecasts that a mask (M,) keeps."""
+    names = ("rows", "origin", "times", "elapsed", "actual", "series", "driven")
     return replace(sample, **{name: getattr(sample, name)[kept] for name in names})
 
 

@@ -11,17 +11,16 @@ from scipy.optimize import minimize
 
 import skpolyode
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import (
+from skpolyode.ensemble.error_scale import ErrorScale, cross_fitted_scales
+from skpolyode.forecasting import PolyODEForecaster
+from skpolyode.futures.spread import (
     FEW,
     LEVEL,
-    N_SIGNS,
-    ErrorScale,
-    cross_fitted_scales,
-    signs_of_errors,
+    N_PREDICTORS,
+    predictors_of,
     spread_after,
     spread_at,
 )
-from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.panel import Panel
 from skpolyode.transformers import PolyODETransformer
 from tests.closeness import assert_same_but_for_rounding
@@ -34,7 +33,7 @@ def test_volatility_is_that_of_the_rows_so_far():
     values[rng.random(values.shape) < 0.4] = np.nan
     values[:, 2] = np.nan
     offsets, rows = np.array([0, 15, 16, 40]), np.array([39, 3, 14, 15, 20, 0, 39])
-    found = signs_of_errors(values, offsets, rows, np.ones((7, 3)))
+    found = predictors_of(spread_at(values, offsets, rows), np.ones((7, 3)))
     for own, row in zip(found, rows, strict=True):
         start = offsets[offsets <= row].max()
         for j in range(3):
@@ -56,7 +55,7 @@ def test_a_sign_of_errors_is_the_last_value():
     """Of its own series, or the mean where a channel was not observed yet."""
     values = np.array([[1.0, np.nan], [np.nan, -3.0], [5.0, np.nan], [np.nan, 2.0]])
     offsets, rows = np.array([0, 2, 4]), np.array([3, 0, 1, 2])
-    found = signs_of_errors(values, offsets, rows, np.ones((4, 2)))[..., LEVEL]
+    found = predictors_of(spread_at(values, offsets, rows), np.ones((4, 2)))[..., LEVEL]
     last = np.array([[5.0, 2.0], [1.0, 0.0], [1.0, -3.0], [5.0, 0.0]])
     np.testing.assert_allclose(found, np.arcsinh(2 * last))
 
@@ -82,7 +81,7 @@ def kinds(n_series: int, seed: int, scales: tuple[float, ...], n: int = 12) -> t
     series = np.repeat(np.arange(n_series), n)
     size = np.array(scales)[rng.integers(len(scales), size=(n_series, 2))][series]
     noisy = size * np.exp(0.2 * rng.standard_normal(size.shape))
-    volatility = np.zeros((*size.shape, N_SIGNS))
+    volatility = np.zeros((*size.shape, N_PREDICTORS))
     volatility[..., 0] = np.log(noisy)
     volatility[..., 1] = volatility[..., 0] + rng.standard_normal(size.shape)
     leads = rng.uniform(0.5, 2.0, size.shape)
@@ -257,26 +256,26 @@ def test_factors_of_few_observations():
     rng, per, n_series = np.random.default_rng(0), 400, 95
     count = np.repeat([1, 2, 3, 4, 5, 6, 30], per)
     n = len(count)
-    signs = np.zeros((n, 1, N_SIGNS))
-    signs[..., FEW] = count[:, None] ** -0.5
+    predictors = np.zeros((n, 1, N_PREDICTORS))
+    predictors[..., FEW] = count[:, None] ** -0.5
     leads, series = np.tile([[1.0], [8.0]], (n // 2, 1)), rng.integers(n_series, size=n)
     grown = np.select([count == 1, count == 2, count == 3], [2.0, 3.0, 1.0], 0.5)[:, None]
     relative = np.abs(rng.normal(size=(n, 1))) / 1.645 * np.where(leads == 1.0, grown, 0.7)
-    blank = [np.zeros((1, N_SIGNS))] * 4
+    blank = [np.zeros((1, N_PREDICTORS))] * 4
     plain = ErrorScale(*blank, np.ones(1), np.zeros((5, 1)))
-    scale = plain.widened(4 * relative, np.full((n, 1), 4.0), signs, leads, series)
+    scale = plain.widened(4 * relative, np.full((n, 1), 4.0), predictors, leads, series)
     np.testing.assert_array_equal(scale.leads, [1.0, 8.0])
     near = np.exp(scale.few[:, 0])
     np.testing.assert_allclose(near, np.array([1, 1, 1, 3, 3]) ** 0.95, rtol=0.15)
     assert near[4] == near[3]  # not less after one than after two
     np.testing.assert_array_equal(scale.few[:, 1], 0.0)
-    at = scale.at(signs, leads)[:, 0]
+    at = scale.at(predictors, leads)[:, 0]
     expected = np.where((count <= 2) & (leads[:, 0] == 1.0), near[4], 1.0)
     few = (count != 3) & (count != 4) & (count != 5)
     np.testing.assert_allclose(at[few], expected[few])
-    far = scale.at(signs[:1], np.full((1, 1), np.inf))  # a channel not yet observed
+    far = scale.at(predictors[:1], np.full((1, 1), np.inf))  # a channel not yet observed
     np.testing.assert_allclose(far, 1.0)
-    many = (own[-per:] for own in (relative, relative, signs, leads, series))
+    many = (own[-per:] for own in (relative, relative, predictors, leads, series))
     assert plain.widened(*many) is plain
 
 

@@ -12,7 +12,7 @@ from skpolyode.ensemble.backtest import enlarged, equal_bins
 from skpolyode.ensemble.conformal import Calibration, _Errors
 from skpolyode.ensemble.stacking import Backtest, cross_fitted
 from tests.closeness import assert_same_but_for_rounding
-from tests.ensemble.test_stacking import backtest_of, weights_of
+from tests.ensemble.test_stacking import backtest_of, weights_at, weights_of
 
 
 def calibrated(leads: np.ndarray, errors: np.ndarray) -> Calibration:
@@ -134,7 +134,7 @@ def test_few_series_cover_as_much_as_many(n_series):
         wrong = known.actual - forecasts
         calibration = Calibration.learn(known.leads, wrong, known.series, known.times)
         leads = new.leads
-        own = weights_of(known).at(leads)[:, 0]
+        own = weights_at(weights_of(known), leads[:, 0])
         wrong = np.abs(new.actual[:, 0] - (own * new.members[:, 0]).sum(axis=1))[:, None]
         covered.append((wrong <= calibration.half_widths(leads, 0.9)).mean())
         apart += [own.n_independent / n_series for own in calibration.errors[0]]

@@ -9,7 +9,7 @@ import pytest
 
 from skpolyode import Panel
 from skpolyode.ensemble.backtest import rolling_origins
-from skpolyode.ensemble.member import Asked, Lesson, Member, Records, Sample
+from skpolyode.ensemble.member import Asked, Lesson, Member, Records
 from skpolyode.ensemble.members import BASE, MEMBERS, Members, members_of
 from skpolyode.panel.units import Standardised
 from skpolyode.saving.codec import Decoder, Encoder
@@ -48,8 +48,7 @@ EVERY = np.arange(len(ROWS.times))
 
 @pytest.fixture(scope="module")
 def lesson() -> Lesson:
-    asked = rolling_origins(MODEL, PANEL, np.random.RandomState(0), PANEL.offsets[:-1])
-    sample = Sample.of(MODEL, asked)
+    sample = rolling_origins(MODEL, PANEL, np.random.RandomState(0), PANEL.offsets[:-1])
     return Lesson(sample, [()], KNOTS, np.zeros(sample.actual.shape))
 
 

@@ -13,7 +13,7 @@ import skpolyode
 from skpolyode import Panel, PolyODETransformer
 from skpolyode.ensemble import ridge
 from skpolyode.ensemble.backtest import nearness
-from skpolyode.ensemble.member import Asked, Lesson, Sample
+from skpolyode.ensemble.member import Asked, Lesson, RollingOrigins
 from skpolyode.ensemble.ridge import DirectRidge
 from tests.ensemble.cases import no_inputs, part_of, rows_of, single
 
@@ -31,40 +31,41 @@ def pushed(n_series: int, seed: int, n_rows: int = 12, spread: float = 1.0) -> P
     return Panel.from_series(series)
 
 
-def ridge_sample(panel: Panel, known: int = 3) -> Sample:
+def ridge_sample(panel: Panel, known: int = 3) -> RollingOrigins:
     """The rows that follow the first ones, up to the longest lead, from these."""
     first, series = panel.offsets[:-1], np.repeat(np.arange(panel.n_series), panel.lengths)
     since = panel.times - panel.times[first][series]
     origins = first + known - 1
     lead = since - since[origins][series]
     asked = (lead > 0) & (lead <= LEADS[-1])
-    rows = rows_of(since, panel.values, panel.offsets), np.arange(panel.n_series), origins
-    what = since[asked], panel.values[asked], series[asked]
-    return Sample(*rows, series[asked], *what, no_inputs(asked.sum()))
+    cells, rows = rows_of(since, panel.values, panel.offsets), np.flatnonzero(asked)
+    where = np.arange(panel.n_series), origins, rows, series[rows], series[rows]
+    what = panel.times[rows], since[rows], panel.values[rows], no_inputs(len(rows))
+    return RollingOrigins(panel, cells, *where, *what)
 
 
-def all_learned(sample: Sample, leads: np.ndarray, base: np.ndarray) -> list[DirectRidge]:
+def all_learned(sample: RollingOrigins, leads: np.ndarray, base: np.ndarray) -> list[DirectRidge]:
     return DirectRidge.learn(Lesson(sample, [()], leads, base))
 
 
-def learned(sample: Sample, leads: np.ndarray = LEADS) -> DirectRidge | None:
+def learned(sample: RollingOrigins, leads: np.ndarray = LEADS) -> DirectRidge | None:
     """With forecasts of the mixed model that are no better than the last value."""
     return next(iter(all_learned(sample, leads, sample.records.last)), None)
 
 
-def asked_of(sample: Sample, longest: float = LEADS[-1]) -> Asked:
+def asked_of(sample: RollingOrigins, longest: float = LEADS[-1]) -> Asked:
     return Asked(sample.elapsed, sample.driven, sample.records, longest, sample.records.last)
 
 
-def answers(own: DirectRidge, sample: Sample) -> np.ndarray:
-    before = own.known_at(sample.rows, sample.origins)[sample.origin]
+def answers(own: DirectRidge, sample: RollingOrigins) -> np.ndarray:
+    before = own.known_at(sample.cells, sample.origins)[sample.origin]
     return own.forecast(before, asked_of(sample))
 
 
 def features_of(
-    sample: Sample, with_products: bool, longest: float, with_changes: bool = False
+    sample: RollingOrigins, with_products: bool, longest: float, with_changes: bool = False
 ) -> ridge._Features:
-    known = DirectRidge.known_at(sample.rows, sample.origins)[sample.origin]
+    known = DirectRidge.known_at(sample.cells, sample.origins)[sample.origin]
     return ridge._Features.of(asked_of(sample, longest), known, with_products, with_changes)
 
 
@@ -192,8 +193,8 @@ def test_each_lead_is_of_the_knots_around_it():
 def test_what_was_not_observed_is_not_forecast():
     panel = pushed(60, 0)
     own, test = learned(ridge_sample(panel)), ridge_sample(pushed(20, 1))
-    hidden = np.where([False, True], np.nan, test.rows.values)
-    found = answers(own, replace(test, rows=test.rows._replace(values=hidden)))
+    hidden = np.where([False, True], np.nan, test.cells.values)
+    found = answers(own, replace(test, cells=test.cells._replace(values=hidden)))
     assert np.isfinite(found[:, 0]).all()
     assert np.isnan(found[:, 1]).all()
 
@@ -202,9 +203,9 @@ def test_rare_impulses_count_in_full():
     rng, sample = np.random.default_rng(0), ridge_sample(pushed(400, 0))
     size = len(sample.elapsed)
     driven = np.where(rng.random(size) < 0.02, rng.uniform(1.0, 4.0, size), 0.0)[:, None]
-    rows = sample.rows._replace(driven=np.zeros((len(sample.rows.times), 1)))
+    cells = sample.cells._replace(driven=np.zeros((len(sample.cells.times), 1)))
     actual = sample.records.last + driven
-    sample = replace(sample, rows=rows, driven=driven, actual=actual)
+    sample = replace(sample, cells=cells, driven=driven, actual=actual)
     own, some = learned(sample), driven[:, 0] > 0
     found = answers(own, sample)
     for rise in (found - sample.records.last)[some].T:
@@ -256,7 +257,7 @@ def test_forecasts_of_the_mixed_model_are_taken_where_they_are_better():
     mixed = np.where(np.isnan(sample.actual), 0.0, sample.actual)
     own = all_learned(sample, LEADS, mixed)[0]
     assert (own.bases[0] == ridge._MIXED).all()
-    known = own.known_at(sample.rows, sample.origins)[sample.origin]
+    known = own.known_at(sample.cells, sample.origins)[sample.origin]
     found = own.forecast(known, asked_of(sample)._replace(base=mixed))
     np.testing.assert_allclose(found, mixed, atol=1e-6)
 

@@ -23,7 +23,7 @@ from skpolyode.ensemble.backtest import (
     nearness,
     rolling_origins,
 )
-from skpolyode.ensemble.member import Member, Sample
+from skpolyode.ensemble.member import Member, RollingOrigins
 from skpolyode.ensemble.members import Bounds, LastValue, Members
 from skpolyode.ensemble.mixed import MixedEffects
 from skpolyode.ensemble.stacking import (
@@ -33,6 +33,7 @@ from skpolyode.ensemble.stacking import (
     learn_members,
     learn_stacking,
     learn_weights,
+    weights_between,
 )
 from skpolyode.panel.select import observed_part, series_of_rows
 from tests.closeness import assert_same_but_for_rounding
@@ -43,6 +44,7 @@ from tests.transformers.toy import ToyTransformer
 NAMES = ("run", "last", "mixed", "ridge")  # many series have no structural forecasts
 ANCHORED = ["last", "run"]
 RUN, LAST, MIXED, RIDGE = range(4)
+FIRST = np.zeros(1, dtype=int)  # the only series
 
 
 def backtest_of(
@@ -51,7 +53,7 @@ def backtest_of(
     """One channel, each forecast of a new series of its own."""
     n = len(leads)
     own = {"series": np.arange(n), "times": np.zeros(n), "is_new": np.ones(n, dtype=bool)}
-    own |= {"signs": np.zeros((n, 1, 3)), "origin": np.arange(n), "expected": np.ones((n, 1))}
+    own |= {"predictors": np.zeros((n, 1, 3)), "origin": np.arange(n), "expected": np.ones((n, 1))}
     own |= of
     return Backtest(NAMES, leads[:, None], members=members[:, None], actual=actual[:, None], **own)
 
@@ -75,7 +77,7 @@ def weights_of(own: Backtest, anchored: list[str] = ANCHORED) -> StackedForecast
 
 def weights_at(stacking: StackedForecast, leads: list[float]) -> np.ndarray:
     every = np.broadcast_to(np.array(leads)[:, None], (len(leads), len(stacking.weights)))
-    return stacking.at(every)[:, 0]
+    return weights_between(stacking.weights, stacking.unseen, stacking.leads, every)[:, 0]
 
 
 @given(seed=st.integers(0, 200), n=st.integers(1, 300), start=st.booleans())
@@ -130,7 +132,7 @@ def test_what_was_never_observed_has_weights_of_its_own():
 
 def test_each_channel_has_weights_of_its_own():
     one, two = (simulated(2000, k, {name: 0.1}) for k, name in enumerate(("run", "last")))
-    columns = ("leads", "signs", "members", "actual")
+    columns = ("leads", "predictors", "members", "actual")
     both = {name: np.concatenate([getattr(b, name) for b in (one, two)], 1) for name in columns}
     stacking = weights_of(one._replace(**both))
     assert (stacking.weights[0, 1:, RUN] > 0.95).all()
@@ -315,7 +317,7 @@ def forecasts(own: Members, run: float, known: dict, *elapsed: float) -> np.ndar
 def test_outside_the_range_of_training_the_model_gives_way(last, expected):
     """By one standard deviation, its weight and that of the mean are those of the mixed model."""
     own = stacked(run=0.6, last=0.3)
-    parts = {"run": np.array([[1.0]])}, seen(last), np.array([2.0]), no_inputs(1)
+    parts = {"run": np.array([[1.0]])}, seen(last), FIRST, np.array([2.0]), no_inputs(1)
     found = own.combine(*parts)[0, 0]
     share = np.clip(max(last - 1, -1 - last), 0, 1)
     run = (1 - share) * 0.6
@@ -327,7 +329,7 @@ def test_outside_the_range_of_training_the_model_gives_way(last, expected):
 def test_where_few_series_have_been_it_gives_way_the_less_it_is_trusted(last, run):
     own = stacked(run=run, last=0.3 * (1 - run))
     bounds = replace(own.bounds, common_lowest=np.array([-0.4]), common_highest=np.array([0.2]))
-    parts = {"run": np.array([[1.0]])}, seen(last), np.array([2.0]), no_inputs(1)
+    parts = {"run": np.array([[1.0]])}, seen(last), FIRST, np.array([2.0]), no_inputs(1)
     found = replace(own, bounds=bounds).combine(*parts)[0, 0]
     moved = max(last - 0.2, -0.4 - last, 0.0) * (1 - run)
     kept = own.combine(*parts)[0, 0] - moved * run
@@ -346,7 +348,7 @@ def test_the_mean_and_the_regression_give_way_as_well():
     own = replace(own, each=own.each | {"ridge": Regression()})
     for last, expected in ((1.0, 0.4 * 0.25), (3.0, 0.5)):
         known = seen(0.5, last) | {"ridge": np.empty((1, 1, 0))}
-        found = own.combine({"run": np.ones((1, 1))}, known, np.array([2.0]), no_inputs(1))
+        found = own.combine({"run": np.ones((1, 1))}, known, FIRST, np.array([2.0]), no_inputs(1))
         assert found[0, 0] == pytest.approx(expected)
 
 
@@ -355,7 +357,7 @@ def test_what_was_never_observed_is_forecast_as_the_population_is(member):
     """By every member but the run, and never beyond the range of training."""
     own, blank = stacked(**{member: 1.0}), still().start(2, 1)
     run = {"run": np.full((2, 1), 7.0)}
-    found = own.combine(run, blank, np.array([0.0, 99.0]), no_inputs(2))
+    found = own.combine(run, blank, np.arange(2), np.array([0.0, 99.0]), no_inputs(2))
     np.testing.assert_allclose(found, 1.0 if member == "run" else 0.5)
 
 
@@ -365,7 +367,7 @@ def test_what_is_measured_late_has_a_level_of_its_own():
     values[..., 0] = np.random.default_rng(0).standard_normal((50, 20))
     values[::5, 10:, 1], values[1::5, :, 1] = 1.0, -1.0
     panel = Panel.from_series([(np.arange(20.0), own) for own in values])
-    own = learn_members(Clairvoyant.of(panel), panel, np.random.RandomState(0), [()])
+    own = learn_members(Clairvoyant.of(panel), panel, np.random.RandomState(0), [()])[0]
     blank = own.start(1, 2)
     found = forecasts(own, 0.0, blank, 15.0)[0, 1]
     assert found[LAST] == pytest.approx(found[MIXED] + own.each["last"].offset[1])
@@ -396,11 +398,16 @@ def regular(n_series: int, n_rows: int, seed: int = 0, walk: bool = False) -> Pa
     return Panel.from_series([(np.arange(float(n_rows)), own) for own in x])
 
 
+def counts_of(asked: RollingOrigins) -> np.ndarray:
+    """How many rows are forecast from each origin."""
+    return np.bincount(asked.origin, minlength=len(asked.origins))
+
+
 def test_backtests_reach_the_next_row():
     """However far that is beyond half of a series."""
     panel = regular(3, 2)
     asked = rolling_origins(Clairvoyant.of(panel), panel, np.random.RandomState(0))
-    assert (asked.counts == 1).all()
+    assert (counts_of(asked) == 1).all()
 
 
 @pytest.mark.parametrize(("context", "reach"), [(None, 32.0), (15.0, 30.0), (5.0, 24.0)])
@@ -413,7 +420,7 @@ def test_backtests_reach_two_contexts_or_some_gaps(context, reach):
     leads = asked.times - panel.times[asked.origins][asked.origin]
     assert leads.max() == reach
     assert len(asked.origins) == 3 * 49
-    assert (asked.counts == np.minimum(reach, 49 - panel.times[asked.origins])).all()
+    assert (counts_of(asked) == np.minimum(reach, 49 - panel.times[asked.origins])).all()
     assert (leads > 0).all()
     every = rolling_origins(model, panel, np.random.RandomState(0))
     assert (every.times - every.panel.times[every.origins][every.origin]).max() == reach
@@ -452,14 +459,11 @@ def test_long_series_have_windows_of_which_no_forecast_knows_what_was_before():
     assert set(lengths.tolist()) == set(range(10, 16))
     for window, length, whole in zip(asked.panel[32:], lengths, panel, strict=False):
         np.testing.assert_array_equal(window[1], whole[1][-length:])
-    sample = Sample.of(Clairvoyant.of(panel), asked)
+    np.testing.assert_array_equal(asked.records.n_values, asked.elapsed[:, None] - asked.leads + 1)
     np.testing.assert_array_equal(
-        sample.records.n_values, sample.elapsed[:, None] - sample.leads + 1
+        asked.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
     )
-    np.testing.assert_array_equal(
-        sample.series, asked.whose[series_of_rows(asked.panel)[asked.rows]]
-    )
-    own = Members.learn(sample, [()], np.empty(0))[0]
+    own = Members.learn(asked, [()], np.empty(0))[0]
     alone = MixedEffects.estimate(Clairvoyant.of(panel).standardised(panel), [()])
     np.testing.assert_array_equal(own.each["mixed"].curve, alone.curve)
 
@@ -529,7 +533,7 @@ def test_many_origins_are_drawn_and_many_targets_thinned():
     rows = Panel(panel.times, rare, panel.offsets)
     kept = rolling_origins(model, rows, rng, start, few)
     for row, own in zip(
-        kept.origins, np.split(kept.rows, np.cumsum(kept.counts)[:-1]), strict=True
+        kept.origins, np.split(kept.rows, np.cumsum(counts_of(kept))[:-1]), strict=True
     ):
         later = np.arange(row + 1, min(row + 201, 300 * (row // 300 + 1)))
         assert set(later[later % 40 == 17]) <= set(own.tolist())
@@ -591,7 +595,7 @@ def test_two_series_are_enough_for_a_regression(n_series, regresses):
     assert ("ridge" in stacking.each) == regresses
     if regresses:
         test = Panel.from_series([(t, x[2])])
-        sample = Sample.of(model, rolling_origins(model, test, rng, test.offsets[:-1]))
+        sample = rolling_origins(model, test, rng, test.offsets[:-1])
         first = part_of(sample, sample.leads[:, 0] <= 4)
         nothing = {"run": np.zeros_like(first.actual)}
         members = stackings.members_of([stacking], NAMES, first, nothing)
@@ -846,7 +850,8 @@ def test_a_run_that_is_no_number_is_not_answered(fitted):
     own = fitted.embedder_
     panel = waves(2, 1)
     broken = {"run": np.full((2, 2), np.nan)}
-    found = own.stacking.combine(broken, own.known(panel), np.full(2, 99.0), no_inputs(2))
+    ends = own.known(panel), np.arange(2), np.full(2, 99.0), no_inputs(2)
+    found = own.stacking.combine(broken, *ends)
     assert np.isfinite(found).all()
 
 
@@ -867,7 +872,7 @@ def test_trends_of_the_mixed_model_end_after_the_longest_lead():
     t, slopes = np.arange(24.0), np.linspace(-1, 1, 12)
     panel = Panel.from_series([(t, 0.1 * a * t) for a in slopes])
     model = Clairvoyant.of(panel)
-    own = learn_members(model, panel, np.random.RandomState(0), [()])
+    own = learn_members(model, panel, np.random.RandomState(0), [()])[0]
     ends, longest = panel.offsets[1:] - 1, own.bounds.leads[-1]
     known = own.known_at(model.standardised(panel), ends)
     members = [forecasts(own, 0.0, known, *np.full(12, 23 + k * longest)) for k in (1, 3)]

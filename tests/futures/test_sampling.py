@@ -13,12 +13,12 @@ import pytest
 from skpolyode import Panel, PolyODETransformer, load
 from skpolyode.ensemble import stacking
 from skpolyode.ensemble.conformal import Calibration
-from skpolyode.ensemble.error_scale import N_SIGNS
 from skpolyode.ensemble.members import Members
 from skpolyode.ensemble.stacking import Backtest
 from skpolyode.forecasting import PolyODEForecaster
 from skpolyode.futures import SamplePaths
 from skpolyode.futures.continued import Ahead
+from skpolyode.futures.spread import N_PREDICTORS
 
 START = pd.Timestamp("2024-03-01", tz="Europe/Berlin")
 COLUMNS = ["status", "probability", "standard_error", "earliest", "median", "latest"]
@@ -148,15 +148,17 @@ def test_samples_are_around_what_is_usual_and_intervals_around_means():
     rng, m = np.random.default_rng(0), 2000
     wrong = np.where(rng.random((m, 1)) < 0.2, 2.0, -0.5) + 0.01 * rng.standard_normal((m, 1))
     leads, series = np.ones((m, 1)), np.arange(m) // 4
-    signs, origin = np.zeros((m, 1, N_SIGNS)), np.arange(m)
+    predictors, origin = np.zeros((m, 1, N_PREDICTORS)), np.arange(m)
     forecasts = rng.standard_normal((m, 1))
-    found = Calibration.learn(leads, wrong, series, leads[:, 0], signs, origin, forecasts)
-    ahead = Ahead(np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 1, N_SIGNS)), np.ones((1, 1)))
+    found = Calibration.learn(leads, wrong, series, leads[:, 0], predictors, origin, forecasts)
+    ahead = Ahead(
+        np.zeros((1, 1)), np.ones((1, 1)), np.zeros((1, 1, N_PREDICTORS)), np.ones((1, 1))
+    )
     samples = found.sample(ahead, found.draw(500, np.random.RandomState(0)), 0)
     assert np.median(samples) == pytest.approx(-0.5, abs=0.05)
     ends = [found.quantile(ahead, alpha).item() for alpha in (0.05, 0.95)]
     np.testing.assert_allclose(ends, [-2.0, 2.0], atol=0.05)
-    plain = Calibration.learn(leads, wrong, series, leads[:, 0], signs, origin)
+    plain = Calibration.learn(leads, wrong, series, leads[:, 0], predictors, origin)
     assert ends == [plain.quantile(ahead, alpha).item() for alpha in (0.05, 0.95)]
 
 

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import skpolyode
 from skpolyode import HiPPOTransformer, Panel
 from skpolyode.streams import merge
+from skpolyode.streams.revisions import check_kept
 from tests.streams.cases import VARIANTS, assert_same_answers, fitted, snapshot
 from tests.transformers.data import short_oscillators, small
 
@@ -76,9 +77,9 @@ def test_what_is_kept_bounds_memory_and_revisions(name, keep):
     stream = fitted(name).stream(keep=keep)
     for k in range(len(times)):
         stream.update(times[k], values[k])
-        assert len(stream._history.of(0).times) <= 4
+        assert len(stream._rows_of(0).times) <= 4
     whole = fitted(name).stream([(times, values)], keep=keep)
-    assert_array_equal(whole._history.of(0).times, stream._history.of(0).times)
+    assert_array_equal(whole._rows_of(0).times, stream._rows_of(0).times)
     before = snapshot(stream)
     for act in (
         lambda: stream.insert(0, 1.2, [0.0, 0.0]),
@@ -204,7 +205,7 @@ def test_the_last_rows_that_are_kept_are_revised_and_the_one_before_is_not(keep)
     whole, followed = (fitted("hippo").stream(x, keep=keep) for x in (series, 1))
     followed.update(*series[0])
     for stream in (whole, followed):
-        assert_array_equal(stream._history.of(0).times, [3.0, 4.0, 5.0])
+        assert_array_equal(stream._rows_of(0).times, [3.0, 4.0, 5.0])
         for act in (stream.insert, stream.correct):
             with pytest.raises(ValueError, match="time 2: only what comes after 2 is kept"):
                 act(0, 2.0, [0.0, 0.0])
@@ -236,7 +237,7 @@ def test_one_row_may_be_kept():
 
 def test_kept_rows_of_a_file_that_are_not_of_its_stream_are_refused():
     stream = fitted("hippo").stream(short_oscillators(2), keep=2)
-    load, good = type(stream)._from_file, stream._history.of(1)
+    load, good = type(stream)._from_file, stream._kept[1]
     assert snapshot(load(stream.__getstate__()))[1] == snapshot(stream)[1]
     for rows, keep in (
         ({2: good}, 2),
@@ -246,9 +247,8 @@ def test_kept_rows_of_a_file_that_are_not_of_its_stream_are_refused():
         ({1: good}, 0),
         ({1: good}, "6h"),
     ):
-        stream._history.rows, stream._history.keep = rows, keep
         with pytest.raises(ValueError, match="rows that are not of this stream"):
-            stream._history.check()
+            check_kept(rows, keep, stream._panel)
 
 
 def test_all_rows_may_be_retracted_and_the_series_begin_anew():

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from skpolyode.embedders.base import Late
+from skpolyode.embedders.base import Lazy
 from skpolyode.saving.codec import Encoder
 
 
@@ -25,25 +25,21 @@ class Counted:
 
 def test_it_is_learned_once_and_only_if_asked():
     learn = Counted()
-    late = Late(learn)
+    lazy = Lazy(learn)
     assert learn.n_times == 0
-    assert (late.number, late.learned.number, learn.n_times) == (3, 3, 1)
+    assert (lazy.number, lazy.learned.number, learn.n_times) == (3, 3, 1)
     with pytest.raises(AttributeError, match="no attribute 'other'"):
-        late.other  # noqa: B018
-
-
-def test_it_is_called_as_what_has_been_learned():
-    assert Late(lambda: max)(2, 3) == 3
+        lazy.other  # noqa: B018
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_have_learned(again):
     learn = Counted()
-    copied = again(Late(learn))
+    copied = again(Lazy(learn))
     assert learn.n_times == 1
     assert copied.number == 3
     assert learn.n_times == 1
 
 
 def test_files_hold_what_has_been_learned():
-    assert Encoder().encode(Late(lambda: 0.5), "it") == 0.5
+    assert Encoder().encode(Lazy(lambda: 0.5), "it") == 0.5
