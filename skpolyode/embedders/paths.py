@@ -31,13 +31,15 @@ class PathQuery:
     seen: Panel  # the series; all rows hold an observation
     times: np.ndarray  # float64 (Q,), not before the first row of their series
     row: np.ndarray  # int64 (Q,): the last row up to each time
+    early: np.ndarray | float = 0.0  # float64 (Q,): how long before the first row it was asked for
 
     @classmethod
     def of(cls, panel: Panel, times: np.ndarray, offsets: np.ndarray) -> Self:
         """Query of a panel; times before the first observation are replaced by its time."""
         row = rows_until(panel.times, panel.offsets, times, offsets)
         row = np.maximum(row, panel.offsets[series_index(offsets)])
-        return cls(panel, np.maximum(times, panel.times[row]), row)
+        begun = np.maximum(times, panel.times[row])
+        return cls(panel, begun, row, begun - times)
 
     @property
     def series(self) -> np.ndarray:

@@ -1,10 +1,10 @@
 """Observations inside series that are hidden, to judge paths through the others.
 
 Errors and beginnings are learned from runs of one to four rows, from runs of the values of single
-channels, and from beginnings of channels, which in half of the series are whole channels. For
-waves, and where a filter is compared with an exact model, every fourth row is hidden: in longer
-gaps waves err more, and dynamics decide more than the noise. `benchmarks/NOTES.md`, "What is
-hidden", has the measurements.
+channels, and from beginnings of channels, which in half of the series are whole channels. Errors
+outside of series are learned from series that are cut. For waves, and where a filter is compared
+with an exact model, every fourth row is hidden: in longer gaps waves err more, and dynamics decide
+more than the noise. `benchmarks/NOTES.md`, "What is hidden", has the measurements.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from skpolyode.panel import Panel, offsets_from
 from skpolyode.panel.select import hide_cells, observed_part, series_of_rows
 
 KINDS = ROWS, VALUES, BEGINNINGS = "rows", "values", "beginnings"  # errors are learned from
+STARTS, ENDS = "starts", "ends"  # outside of series
 SPACED, SINGLE = "spaced", "single"
 
 
@@ -44,20 +45,22 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
     - "spaced": every fourth row, but for these two; nothing is drawn.
     - "single": the same from a row that is drawn.
     - "values": runs of single channels, not their last value. Each row keeps a value.
+    - "starts", "ends": the first or the last rows. Each series keeps a row.
     - "beginnings": the first values, in half of the series all, of a random channel. Each series
       keeps a value.
     """
     observed, first, series = ~np.isnan(panel.values), panel.offsets[:-1], series_of_rows(panel)
-    of_rows = kind in (ROWS, SPACED, SINGLE)
+    of_rows = kind not in (VALUES, BEGINNINGS)
     counted = np.ones((len(observed), 1), dtype=bool) if of_rows else observed
     place = np.cumsum(counted, axis=0) - counted
     place = place - place[first][series]
     total = np.add.reduceat(counted, first, axis=0, dtype=np.int64)
-    if kind == BEGINNINGS:
+    if kind in (BEGINNINGS, STARTS, ENDS):
         lots = np.where(total > 0, rng.random_sample(total.shape), -1.0)
-        drawn = np.arange(panel.n_channels) == lots.argmax(axis=1)[:, None]
-        share = np.minimum(2 * rng.random_sample((panel.n_series, 1)), 1.0)
+        drawn = np.arange(total.shape[1]) == lots.argmax(axis=1)[:, None]
+        share = np.minimum((2 - of_rows) * rng.random_sample((panel.n_series, 1)), 1.0)
         most = total - (total == total.sum(axis=1, keepdims=True))
+        place = total[series] - 1 - place if kind == ENDS else place
         return observed & (place < np.where(drawn, np.ceil(share * most), 0)[series])
     shifted = place
     if kind != SPACED:

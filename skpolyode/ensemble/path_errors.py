@@ -22,7 +22,9 @@ observation shifts the path on both sides of it. Otherwise, gaps are independent
 the time, and there is one gap.
 
 All are fitted to errors at hidden observations: runs of one to four rows, runs of single channels,
-and beginnings of channels.
+and beginnings of channels. Before the first row of a series its path is constant, and so are paths
+that forecast nothing after the last observation of a channel. Errors there have a law of the same
+form each, fitted to series that are cut.
 """
 
 from __future__ import annotations
@@ -72,6 +74,9 @@ class Gaps(NamedTuple):
     place: np.ndarray  # (Q, D): w
     bend: np.ndarray  # (Q, D): change of log(d) over one unit of w
     following: np.ndarray  # (Q, D): row that ends the gap, -1 if none
+    # (Q, D): -1 before the first row of the series, 1 after the last observation of the channel,
+    # else 0.
+    side: np.ndarray
 
     @classmethod
     def of(
@@ -84,7 +89,12 @@ class Gaps(NamedTuple):
         """
         before, following = asked.before, asked.following
         since, until = asked.leads(unit)
-        is_early = before < 0
+        early = np.broadcast_to(asked.early, asked.times.shape)[:, None]
+        is_first = (early > 0) & asked.observed
+        following = np.where(is_first, asked.row[:, None], following)
+        until = np.where(is_first, 0.0, until) + early / unit
+        is_early = (before < 0) | (early > 0)
+        side = np.where(early > 0, -1, ~is_early & (following < 0))
         length = np.where(is_early, until, since + until)
         since = np.where(is_early, np.inf, since)
         least = nearest * np.where(np.isinf(length), 1.0, length)
@@ -101,8 +111,8 @@ class Gaps(NamedTuple):
         ends = (np.log(np.clip(x, LEAST, _FARTHEST)) for x in (since, until))
         with np.errstate(divide="ignore", invalid="ignore"):
             bend = np.nan_to_num(distance * (1 / since - 1 / until))
-        predictors = np.stack([*logs, lacks, is_early], axis=-1)
-        return cls(unit * distance, predictors, np.subtract(*ends), bend, following)
+        predictors = np.stack([*logs, lacks, before < 0], axis=-1)
+        return cls(unit * distance, predictors, np.subtract(*ends), bend, following, side)
 
 
 @saved(near="D", most="D", floor="D", exponents="5")
@@ -164,6 +174,11 @@ class SizeLaw:
         growth = _growth(self.near + predictors @ self.exponents, predictors)
         grown = 1 / (growth + np.exp(-2 * self.most))
         return grown, np.exp(2 * self.floor), self.exponents[0] * grown * growth
+
+    def sizes(self, predictors: np.ndarray, noise: np.ndarray, at_rows: np.ndarray) -> np.ndarray:
+        """Sizes (Q, D), from variances of `noise` and factors of the squared floor."""
+        grown, floor, _ = self.squares(predictors)
+        return np.sqrt(noise + grown + at_rows * floor)
 
 
 def _growth(logs: np.ndarray, predictors: np.ndarray) -> np.ndarray:

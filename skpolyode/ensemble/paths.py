@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,7 +14,7 @@ from skpolyode.embedders import ModelEmbedder
 from skpolyode.embedders.base import Lazy
 from skpolyode.embedders.paths import PathQuery
 from skpolyode.embedders.smoother import shares
-from skpolyode.embedders.table import KINDS, ROWS, Table
+from skpolyode.embedders.table import ENDS, KINDS, ROWS, STARTS, Table
 from skpolyode.embedders.table import SETTINGS as TABLE
 from skpolyode.ensemble.backtest import enlarged
 from skpolyode.ensemble.conformal import Calibration
@@ -50,18 +51,19 @@ class Answers(NamedTuple):
 
     values: np.ndarray  # (Q, D), in standard deviations from the mean; NaN if not asked for
     leads: np.ndarray  # (Q, D): time since the channel was last observed; inf if it never was
-    signs: np.ndarray  # (Q, D, S): predictors of the error size
+    predictors: np.ndarray  # (Q, D, S): predictors of the error size
     distance: np.ndarray  # (Q, D): of a point of the path to observations; NaN elsewhere
     expected: np.ndarray  # (Q, D): expected size of the errors, where it is known; else 1
     least: np.ndarray  # (Q, D): least standard deviation of the signal; 0 if it is observed exactly
+    side: np.ndarray  # (Q, D): as of `Gaps`
 
     @classmethod
     def blank(cls, n_times: int, n_channels: int) -> Self:
         """Answers before anything is known: values are NaN."""
         shape = n_times, n_channels
-        blank, ones = np.full(shape, np.nan), np.ones(shape)
-        signs = np.zeros((*shape, N_PREDICTORS))
-        return cls(blank, np.full(shape, np.inf), signs, blank.copy(), ones, np.zeros(shape))
+        blank, ones, zeros = np.full(shape, np.nan), np.ones(shape), np.zeros((2, *shape))
+        predictors = np.zeros((*shape, N_PREDICTORS))
+        return cls(blank, np.full(shape, np.inf), predictors, blank.copy(), ones, *zeros)
 
     def put(self, where: np.ndarray, **columns: Any) -> None:
         """Write the given columns at positions (m,)."""
@@ -81,7 +83,8 @@ class Answers(NamedTuple):
         """
         widths, on_path = np.zeros(self.leads.shape), ~np.isnan(self.distance)
         if errors.calibration is not None and on_path.any():
-            widths = errors.calibration.half_widths(self.distance, level, self.signs)
+            about = self.distance, level, self.predictors
+            widths = errors.by_side(self.side, lambda own: own.calibration.half_widths(*about))
         else:
             on_path = self.distance == 0
         if calibration is None:
@@ -89,7 +92,7 @@ class Answers(NamedTuple):
         elif not on_path.all():
             # The errors of forecasts from a noisy observation do not begin at zero.
             leads = np.where(errors.noise > 0, calibration.known_between()[0], 0.0)
-            ahead = calibration.half_widths(np.maximum(self.leads, leads), level, self.signs)
+            ahead = calibration.half_widths(np.maximum(self.leads, leads), level, self.predictors)
             widths = np.where(on_path, widths, ahead)
         return self.expected * np.where(self.distance == 0, 0.0, widths)
 
@@ -106,6 +109,8 @@ class Answers(NamedTuple):
     typical="D unsigned",
     innovation="D positive",
     by_gap="D S",
+    starts="D",
+    ends="D",
 )
 @dataclass(frozen=True, eq=False)
 class PathErrors:
@@ -129,6 +134,9 @@ class PathErrors:
         Half widths of intervals in multiples of that size.
     correlation : Correlation or None, default=None
         Of the errors at two times.
+    starts, ends : PathErrors or None, default=None
+        Law and calibration before the first row of series, and after the last observation of
+        channels. None: errors there are those of forecasts of equal lead.
     """
 
     level: ClassVar[float] = _LEVEL
@@ -139,6 +147,8 @@ class PathErrors:
     law: SizeLaw | None = None
     calibration: Calibration | None = None
     correlation: Correlation | None = None
+    starts: PathErrors | None = None
+    ends: PathErrors | None = None
 
     @classmethod
     def learn(cls, model: ModelEmbedder, panel: Panel, is_new: np.ndarray) -> Self:
@@ -158,39 +168,54 @@ class PathErrors:
         if model.filters:
             noise = model.model.gain.level.detach().double().cpu().numpy() + LEAST
             found = replace(found, noise=noise, typical=_medians(shares(model, panel).variances))
-        kinds = KINDS if panel.n_channels > 1 else (ROWS,)
+        kinds = *(KINDS if panel.n_channels > 1 else (ROWS,)), STARTS
+        kinds += () if model.forecasts else (ENDS,)
         table = Table.of(panel, *kinds)
         (rest, times, _), asked, is_row = table.at, table.query, table.kind == ROWS
         model = model.conditioned(rest)
         without_rows = rest[: len(rest) // len(kinds)]
         found = replace(found, by_gap=_changes_by_gap(model, panel, without_rows))
         wrong = table.errors(model)
-        wrong[(asked.before >= 0) & (asked.following < 0)] = np.nan
         variance = np.broadcast_to(found.noise**2, wrong.shape)
         if model.filters and panel.errors is not None:
             own = panel.errors[table.row] / scaler.scale
             variance = np.where(np.isnan(own), variance, own**2)
         at_rows, gaps = found.at_rows(model, asked), found._gaps(model, asked)
-        signs = found._of_equal_gaps(model, rest, _signs(model, rest))[asked.series]
-        if (np.isfinite(wrong) & (gaps.predictors[..., -1] == 0)).sum() < SETTINGS.fewest:
+        predictors = found._of_equal_gaps(model, rest, _predictors(model, rest))[asked.series]
+        has_begun = (gaps.side == 0) & (gaps.predictors[..., -1] == 0)
+        if (np.isfinite(wrong) & has_begun).sum() < SETTINGS.fewest:
             return found
-        law = SizeLaw.learn(wrong, gaps.predictors, np.stack([variance, at_rows]))
-        if model.filters:  # noise hides it
-            law = replace(law, floor=np.log(found.typical) / 2)
-        grown, floor, _ = law.squares(gaps.predictors)
-        sizes = np.sqrt(variance + grown + at_rows * floor)
-        scores = enlarged(wrong / sizes, is_new[table.row], table.series, SETTINGS.trust)
         distance = np.minimum(gaps.distance, _NEVER)
-        calibration = Calibration.learn(distance, scores, table.series, times, signs)
-        found = replace(found, law=law, calibration=calibration)
-        widths = calibration.half_widths(distance, _LEVEL, signs) / _SCORE
+
+        def learned(side: int) -> tuple[Self, np.ndarray]:
+            errors = np.where(gaps.side == side, wrong, np.nan)
+            law = SizeLaw.learn(errors, gaps.predictors, np.stack([variance, at_rows]))
+            if model.filters:  # noise hides it
+                law = replace(law, floor=np.log(found.typical) / 2)
+            scores = errors / law.sizes(gaps.predictors, variance, at_rows)
+            scores = enlarged(scores, is_new[table.row], table.series, SETTINGS.trust)
+            calibration = Calibration.learn(distance, scores, table.series, times, predictors)
+            return replace(found, law=law, calibration=calibration), scores
+
+        starts, ends = learned(-1)[0], None if model.forecasts else learned(1)[0]
+        found, scores = learned(0)
+        found = replace(found, starts=starts, ends=ends)
+        widths = found.calibration.half_widths(distance, _LEVEL, predictors) / _SCORE
         scores = np.where(is_row[:, None], np.clip(scores / (widths + NEGLIGIBLE), -4, 4), np.nan)
         course = found._course(model, asked, gaps, widths)
         return replace(found, correlation=Correlation.learn(scores, course, table.series))
 
-    def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, signs: np.ndarray) -> np.ndarray:
+    def by_side(self, side: np.ndarray, ask: Callable[[PathErrors], np.ndarray]) -> np.ndarray:
+        """Answers (Q, D) of errors inside of series and on either `side` (Q, D)."""
+        found = ask(self)
+        for k, own in ((-1, self.starts), (1, self.ends)):
+            if own is not None and (side == k).any():
+                found = np.where(side == k, ask(own), found)
+        return found
+
+    def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, spread: np.ndarray) -> np.ndarray:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
-        return signs if self.by_gap is None else signs - self.by_gap * _log_gaps(model, panel)
+        return spread if self.by_gap is None else spread - self.by_gap * _log_gaps(model, panel)
 
     def _gaps(self, model: ModelEmbedder, asked: PathQuery, nearest: float = 0.0) -> Gaps:
         missed = _innovations(model, asked.seen) / self.innovation
@@ -208,7 +233,8 @@ class PathErrors:
         gaps = Gaps.of(read, model.units.time_scale, missed, nearest)
         if nearest or model.filters:
             return gaps
-        return gaps._replace(distance=np.where(asked.observed, 0.0, gaps.distance))
+        is_row = asked.observed & (gaps.side == 0)
+        return gaps._replace(distance=np.where(is_row, 0.0, gaps.distance))
 
     def at_rows(self, model: ModelEmbedder, asked: PathQuery) -> np.ndarray:
         """Factors (Q, D) of the squared floor: on lines between observations with known errors."""
@@ -224,43 +250,39 @@ class PathErrors:
         return np.nan_to_num(first + since / (since + until) * (second - first), nan=1.0)
 
     def on_path(
-        self,
-        model: ModelEmbedder,
-        asked: PathQuery,
-        early: np.ndarray,
-        gaps: Gaps | None = None,
+        self, model: ModelEmbedder, asked: PathQuery, gaps: Gaps | None = None
     ) -> dict[str, np.ndarray]:
-        """Columns of `Answers` that errors depend on, before the last observation of series.
+        """Columns of `Answers` that errors depend on, but for forecasts.
 
-        The predictors `signs` know the whole series. The `distance` is NaN before the first row, by
-        the mask `early` (Q,), and after the last observation of a channel.
+        The `predictors` know the whole series. The `distance` is NaN where errors are those of
+        forecasts, as after the last observation of a channel.
 
         Parameters
         ----------
         model : ModelEmbedder
         asked : PathQuery
-        early : bool ndarray of shape (Q,)
         gaps : Gaps or None, default=None
             Where the times lie, if that is known.
         """
         gaps = self._gaps(model, asked) if gaps is None else gaps
         distance = np.minimum(gaps.distance, _NEVER)
         is_last = (asked.times == asked.seen.end[asked.series])[:, None]  # as a forecast says
-        has_begun = gaps.predictors[..., -1] == 0
-        is_open = (gaps.following < 0) & (distance > 0) & (has_begun | is_last)
-        distance[is_open | early[:, None]] = np.nan  # hidden rows are later
+        is_open = (gaps.side > 0) | ((gaps.side == 0) & (gaps.following < 0) & is_last)
+        is_open &= (distance > 0) & (self.ends is None)
+        distance[is_open | ((gaps.side < 0) & (self.starts is None))] = np.nan
         if model.filters:  # the path need not pass through observations
             distance = np.maximum(distance, _NOWHERE)
-        signs = _signs(model, asked.seen)
-        signs = signs, self._of_equal_gaps(model, asked.seen, signs)
-        signs = (own[asked.series] for own in signs)
-        signs = np.where(np.isnan(distance)[..., None], *signs)
+        spread = _predictors(model, asked.seen)
+        spread = (spread, self._of_equal_gaps(model, asked.seen, spread))
+        spread = (own[asked.series] for own in spread)
+        predictors = np.where(np.isnan(distance)[..., None], *spread)
         expected = np.ones(distance.shape)
         if self.law is not None:
-            grown, floor, _ = self.law.squares(gaps.predictors)
-            size = np.sqrt(self.noise**2 + grown + floor * self.at_rows(model, asked))
+            about = gaps.predictors, self.noise**2, self.at_rows(model, asked)
+            size = self.by_side(gaps.side, lambda own: own.law.sizes(*about))
             expected = np.where(np.isnan(distance), 1.0, size)
-        return {"signs": signs, "distance": distance, "expected": expected}
+        columns = predictors, distance, expected, gaps.side
+        return dict(zip(("predictors", "distance", "expected", "side"), columns, strict=True))
 
     def half_widths_at(self, model: ModelEmbedder, level: float, query: Query) -> np.ndarray:
         """Half widths (Q, D) of intervals at any times, in the units of the channels."""
@@ -323,7 +345,7 @@ def _innovations(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     return np.abs(model.residuals(panel)[0]) / model.units.scaler.scale
 
 
-def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
+def _predictors(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     """Predictors (n_series, D, S) of the error size of series, from all their rows."""
     read = model.units.scaler.read
     rows = model.standardised(panel).values if model.forecasts else read(panel.values)
@@ -334,11 +356,13 @@ def _signs(model: ModelEmbedder, panel: Panel) -> np.ndarray:
 
 def _changes_by_gap(model: ModelEmbedder, whole: Panel, hidden: Panel) -> np.ndarray:
     """Changes (D, S) of predictors with the logarithm of the mean gap, from hidden rows."""
-    signs, gaps = (
+    predictors, gaps = (
         np.subtract(*(ask(model, panel).mean(axis=0) for panel in (hidden, whole)))
-        for ask in (_signs, _log_gaps)
+        for ask in (_predictors, _log_gaps)
     )
-    return np.where(np.abs(gaps) > SETTINGS.nearest, signs / np.where(gaps == 0, 1.0, gaps), 0.0)
+    return np.where(
+        np.abs(gaps) > SETTINGS.nearest, predictors / np.where(gaps == 0, 1.0, gaps), 0.0
+    )
 
 
 def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
@@ -385,7 +409,7 @@ def answers_at(
     - At an observation: its forecast from the observations before; the mean at the first one. The
       path, if `path_at_rows`.
     - Between two observations: the learned path from one to the other.
-    - Before the first row, if `path_at_rows`: the path, with intervals of a forecast of equal lead.
+    - Before the first row: the path.
 
     Parameters
     ----------
@@ -425,21 +449,21 @@ def answers_at(
     ahead = np.flatnonzero(~is_between & (before >= 0))
     if len(ahead):
         found = _outlook(model, panel, times[ahead], before[ahead], with_values=with_values)
-        answers.put(ahead, values=found.values, signs=found.predictors, expected=found.expected)
+        answers.put(
+            ahead, values=found.values, predictors=found.predictors, expected=found.expected
+        )
     if is_between.any():
-        columns = errors.on_path(model, asked, times < asked.times, gaps)
+        columns = errors.on_path(model, asked, gaps)
         answers.put(is_between, **{name: own[is_between] for name, own in columns.items()})
         if with_values:
             query = panel, times[is_between], offsets_from(is_between)[offsets]
             answers.put(is_between, values=scaler.transform(model.path_values(*query)))
-    is_beside = np.isnan(answers.distance)
+    is_beside = np.isnan(answers.distance) & (asked.early <= 0)[:, None]
     beside = np.flatnonzero(is_between & is_beside.any(axis=1))
     if len(beside) and model.forecasts:  # after the last observation of a channel
-        # A time before the first row of a series counts as equally long after its last row.
-        rows, at, ends = before[beside], times[beside], (panel.offsets[1:] - 1)[series[beside]]
-        at = np.where(rows < 0, panel.times[ends] + panel.start[series[beside]] - at, at)
-        found = _outlook(model, panel, at, np.where(rows < 0, ends, rows), with_values=False)
-        answers.signs[beside, :, EXPECTED] = found.predictors[..., EXPECTED]
+        rows = np.maximum(before[beside], panel.offsets[series[beside]])
+        found = _outlook(model, panel, times[beside], rows, with_values=False)
+        answers.predictors[beside, :, EXPECTED] = found.predictors[..., EXPECTED]
         expected = np.where(is_beside[beside], found.expected, answers.expected[beside])
         answers.put(beside, expected=expected)
     return answers

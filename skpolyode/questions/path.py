@@ -147,8 +147,7 @@ observed, times 0 to 3))
     ) -> tuple[Panel, Panel]:
         """Calibrated intervals, as of `interpolate_interval`.
 
-        A transformer that does not forecast has none before the first row, and after the last
-        observation of a channel: NaN. It takes observations as exact: errors beside them include
+        A transformer that does not forecast takes observations as exact: errors beside them include
         noise.
 
         Parameters
@@ -187,7 +186,7 @@ observed, times 0 to 3))
         return lower, upper
 
     def std(self, times: Any = None, relative_to: str | None = None) -> Panel:
-        """Standard deviations of values, as of `interpolate_std`; NaN where `interval` is.
+        """Standard deviations of values, as of `interpolate_std`.
 
         Parameters
         ----------

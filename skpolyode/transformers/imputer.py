@@ -264,8 +264,7 @@ class PanelImputer(PathTransformer):
     ) -> tuple[Panel, Panel] | tuple[np.ndarray, np.ndarray]:
         """Calibrated intervals around the values that `transform` fills in.
 
-        They are as wide as those of the path of the transformer. A transformer that does not
-        forecast has none before the first row, and after the last observation of a channel: NaN.
+        They are as wide as those of the path of the transformer.
 
         Parameters
         ----------

@@ -7,10 +7,12 @@ from numpy.testing import assert_array_equal
 from skpolyode import InterpolationTransformer, Panel
 from skpolyode.embedders.table import (
     BEGINNINGS,
+    ENDS,
     KINDS,
     ROWS,
     SINGLE,
     SPACED,
+    STARTS,
     VALUES,
     Table,
     hidden_cells,
@@ -65,6 +67,19 @@ def test_hidden_beginnings_leave_each_series_an_observation():
     assert not (hidden & ~seen).any()
     whole = (hidden == seen).all(axis=1).any(axis=1)
     assert 0.3 < whole.mean() < 0.8
+
+
+def test_series_are_cut_on_either_side():
+    panel = Panel.from_array(np.random.default_rng(0).normal(size=(40, 9, 2)))
+    kept = [
+        ~hidden_cells(panel, kind, np.random.RandomState(0)).reshape(40, 9, 2)
+        for kind in (STARTS, ENDS)
+    ]
+    for own in kept:
+        assert_array_equal(own[..., 0], own[..., 1])
+        assert len(np.unique(own.sum(axis=1))) == 8
+    assert (np.diff(kept[0][..., 0].astype(int), axis=1) >= 0).all()
+    assert (np.diff(kept[1][..., 0].astype(int), axis=1) <= 0).all()
 
 
 def test_every_fourth_row_is_hidden_inside_series():

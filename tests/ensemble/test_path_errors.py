@@ -80,14 +80,18 @@ def learned(model: Lines, panel: Panel, is_new: Any = True) -> PathErrors:
 def stds(errors: PathErrors, model: Lines, panel: Panel, times: list[float]) -> np.ndarray:
     """Standard deviations (Q, D) of a panel of one series, in the user's units."""
     asked = PathQuery.of(panel, np.array(times), np.array([0, len(times)]))
-    found = errors.on_path(model, asked, asked.times < 0)
-    widths = errors.calibration.half_widths(found["distance"], 0.9, found["signs"])
+    found = errors.on_path(model, asked)
+    about = found["distance"], 0.9, found["predictors"]
+    widths = errors.by_side(found["side"], lambda own: own.calibration.half_widths(*about))
     return model.units.scaler.scale * found["expected"] * widths / 1.645
 
 
 @pytest.mark.parametrize(("unit", "scale"), [(1.0, 1.0), (0.25, 4.0)])
 def test_the_law_of_brownian_motion_is_learned(unit, scale):
-    """In a gap of length 4 its bridge has the deviation 0.1, in one of 1 half of that."""
+    """In a gap of length 4 its bridge has the deviation 0.1, in one of 1 half of that.
+
+    Before its first row it grows as that of the motion, backwards.
+    """
     model = lines(unit, (scale,))
     found = learned(model, Panel.from_series(motions(60, 500)))
     assert_allclose(found.law.exponents[:2], [0.5, 0.0], atol=0.06)
@@ -95,6 +99,8 @@ def test_the_law_of_brownian_motion_is_learned(unit, scale):
     own = Panel.from_series([([0.0, 4.0, 5.0, 9.0], [0.0, 0.0, 0.0, 0.1])])
     wanted = 0.1 * np.array([np.sqrt(3) / 2, 1.0, 0.5, np.sqrt(0.19 / 4) * 2])
     assert_allclose(stds(found, model, own, [1.0, 2.0, 4.5, 8.8])[:, 0], wanted, rtol=0.12)
+    before = stds(found, model, own, [-9.0, -4.0, -1.0])[:, 0]
+    assert_allclose(before / before[-1], [3.0, 2.0, 1.0], rtol=0.1)
     noisy = learned(lines(), Panel.from_series(motions(60, 100, 0.03, 0.1)))
     assert noisy.correlation.shared < 0.48  # noise is of single observations, as most of an error
     assert stds(noisy, lines(), own, [1e-3, 4.5]).min() > 0.09  # beside an observation, too
@@ -119,11 +125,11 @@ def test_steps_over_longer_gaps_say_nothing_of_the_errors():
     panel = Panel.from_series(motions(60, 100))
     found = learned(lines(), panel)
     sparse = Panel.from_series([(t[::2], x[::2]) for t, x in panel])
-    signs = [
-        found._of_equal_gaps(lines(), own, paths._signs(lines(), own))[..., 1].mean()
+    predictors = [
+        found._of_equal_gaps(lines(), own, paths._predictors(lines(), own))[..., 1].mean()
         for own in (panel, sparse)
     ]
-    assert_allclose(*signs, atol=0.1)  # not 0.35
+    assert_allclose(*predictors, atol=0.1)  # not 0.35
 
 
 def test_held_out_series_come_first(monkeypatch):
@@ -436,15 +442,17 @@ def test_a_path_that_nothing_trained_keeps_few_series_alive():
     assert len(model.path([([0.0, 1.0], [0.0, 1.0])]).std([0.5])) == 1
 
 
-def test_paths_that_are_not_continued_have_no_errors_outside_of_their_observations():
+def test_errors_grow_outside_of_observations_of_paths_that_are_not_continued():
     model = InterpolationTransformer().fit(sines(30, 0)[0])
     series = [(np.arange(4.0), [[0.0, 1.0], [0.5, np.nan], [np.nan, 0.0], [1.0, np.nan]])]
     path = model.path(series)
     std = path.std([-1.0, 0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 4.0]).values
-    assert np.isnan(std[:, 0]).tolist() == [True] + [False] * 6 + [True]
-    assert np.isnan(std[:, 1]).tolist() == [True] + [False] * 4 + [True] * 3
     assert (std[[1, 3, 6], 0] == 0).all()
-    assert (std[[2, 4, 5], 0] > 0).all()
+    assert (std[[0, 2, 4, 5, 7], 0] > 0).all()
+    assert (np.diff(std[4:, 1]) > 0).all()  # after its last observation
+    for times in (-np.arange(5.0), 3.0 + np.arange(5.0)):
+        std = path.std(times).values[:, 0]
+        assert std[0] == 0 < std[1] < std[2] < std[-1]
     for ask in (path.slope_std, model.path([([0.0], [[1.0, np.nan]])]).slope_std):
         with pytest.raises(ValueError, match="slopes and windows, a transformer that"):
             ask()

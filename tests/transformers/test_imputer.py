@@ -199,12 +199,9 @@ def test_what_trains_nothing_has_intervals_between_observations():
     X = holes((20, 9, 2))
     imputer = clone(LINEAR).fit(X)
     filled, (lower, upper) = imputer.transform(X), imputer.interval(X)
-    inner = ~np.isnan(lower)
-    assert (lower <= filled)[inner].all()
-    assert (filled <= upper)[inner].all()
-    assert (inner == ~np.isnan(upper)).all()
-    assert inner[:, 1:-1].mean() > 0.9
-    assert ((lower < upper) == np.isnan(X))[inner].all()
+    assert (lower <= filled).all()
+    assert (filled <= upper).all()
+    assert ((lower < upper) == np.isnan(X)).all()
 
 
 def test_in_a_pipeline_and_a_search():
