@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skpolyode.embedders import table
-from skpolyode.ensemble import mixed, stacking
+from skpolyode.ensemble import mixed
 from skpolyode.heads import base, features
 from skpolyode.panel.select import cut_windows
 from skpolyode.structural import forecaster
@@ -22,7 +22,6 @@ OF_PATHS = {stage: stage.run for stage in (stages.LearnWaves, stages.LearnBeginn
 WHOLE = {
     (mixed, "SETTINGS"): mixed.SETTINGS,
     (forecaster, "SETTINGS"): forecaster.SETTINGS,
-    (stacking, "_SAMPLE"): stacking._SAMPLE,
     (table, "SETTINGS"): table.SETTINGS,
     (base, "_MOST_DEALS"): base._MOST_DEALS,
     (features, "N_TREES"): features.N_TREES,
@@ -78,14 +77,13 @@ def small_fits() -> Iterator[None]:
     """Within, fits do half of what they do outside of tests.
 
     An eighth of the structural models of few series are drawn, in one turn of three; mixed models
-    choose from one curve in place of three; members learn from a tenth of the origins, paths from
-    one copy of few series; forests have a fifth of their trees.
+    choose from one curve in place of three; paths learn from two copies of few series, not
+    five; forests have a fifth of their trees.
     """
     smaller = {
         (mixed, "SETTINGS"): replace(mixed.SETTINGS, n_knots=(4,)),
         (forecaster, "SETTINGS"): replace(forecaster.SETTINGS, n_drawn=16, n_turns=1),
-        (stacking, "_SAMPLE"): replace(stacking._SAMPLE, max_origins=400),
-        (table, "SETTINGS"): replace(table.SETTINGS, n_copies=1),
+        (table, "SETTINGS"): replace(table.SETTINGS, n_copies=2),
         (base, "_MOST_DEALS"): 2,
         (features, "N_TREES"): 20,
     }

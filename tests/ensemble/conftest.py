@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from skpolyode.embedders import table
-from skpolyode.ensemble import mixed, stacking
+from skpolyode.ensemble import mixed
 from tests import quick
 
 
 @pytest.fixture(scope="module", autouse=True)
 def whole_ensembles():
-    """Members learn from all that users have."""
-    with quick.whole(mixed, stacking, table):
+    """Members and paths learn from all that users have."""
+    with quick.whole(mixed, table):
         yield
