@@ -22,6 +22,7 @@ from benchmarks.structure import (
     WINGS,
     Module,
     calls,
+    circles,
     constants,
     entered,
     named_functions,
@@ -72,22 +73,24 @@ def test_every_part_is_of_the_core_or_a_wing() -> None:
 # are 1 % above what it printed last. Lower them by hand whenever code leaves; a commit that raises
 # one says what that has bought.
 CEILINGS = {
-    "code lines of the package": 20_570,
-    "code lines of the core": 11_470,
-    "tuned constants": 270,
+    "code lines of the package": 20_515,
+    "code lines of the core": 11_460,
+    "tuned constants": 268,
+    "circles of imports": 0,
     "own classes of PolyODETransformer": 5,
     "own classes of HiPPOTransformer": 3,
     "own classes of PolyODEForecaster": 3,
-    "functions entered by fit": 470,
-    "functions entered by transform": 188,
-    "functions entered by first forecast": 376,
-    "functions entered by forecast": 269,
+    "functions entered by fit": 435,
+    "functions entered by transform": 142,
+    "functions entered by first forecast": 325,
+    "functions entered by forecast": 222,
 }
 
 
 def test_the_package_does_not_grow() -> None:
     files = modules().values()
     figures = {
+        "circles of imports": len(circles(modules())),
         "code lines of the package": sum(len(file.code) for file in files),
         "code lines of the core": sum(len(file.code) for file in files if file.is_core),
         "tuned constants": sum(len(constants(file)) for file in files),
