@@ -133,15 +133,14 @@ class Future:
         check_share("coverage", coverage)
         j, horizon = channel_at(panel, channel), until - end
         found, is_beyond = self._crossed(sign, self._line(threshold, j), j, horizon)
-        probability, window = window_of(found, coverage)
-        status = np.where(np.isinf(window["median"]), "censored", "crosses")
-        error = standard_error(probability, self.calibration.n_independent(horizon, j))
-        columns = {
-            "status": np.where(is_beyond, "already", status),
-            "probability": probability,
-            "standard_error": np.where(is_beyond, 0.0, error),
-        }
-        for name, since in window.items():
+        window = Window.of(found, coverage)
+        status = np.where(np.isinf(window.median), "censored", "crosses")
+        columns = {"status": np.where(is_beyond, "already", status)}
+        columns["probability"] = window.probability
+        error = standard_error(window.probability, self.calibration.n_independent(horizon, j))
+        columns["standard_error"] = np.where(is_beyond, 0.0, error)
+        for name in ("earliest", "median", "latest"):
+            since = getattr(window, name)
             when = np.where(since < horizon, end + since, until)
             at = panel.like(when, np.zeros((len(when), panel.n_channels)), np.arange(len(end) + 1))
             columns[name] = at.user_times()
@@ -295,15 +294,22 @@ def standard_error(probability: np.ndarray, n_known: np.ndarray) -> np.ndarray:
     return np.sqrt(a * b / (a + b + 1)) / (a + b)
 
 
-def window_of(crossings: np.ndarray, coverage: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Probability (n,) of a crossing, and its earliest, median and latest time (n,), by name.
+class Window(NamedTuple):
+    """Summary of the crossings of n series; times are since the last rows."""
 
-    The crossings (n, S) are those of samples, infinite where there is none.
-    """
-    levels = [(1 - coverage) / 2, 0.5, (1 + coverage) / 2]
-    times = np.quantile(crossings, levels, axis=1, method="inverted_cdf")
-    names = "earliest", "median", "latest"
-    return np.isfinite(crossings).mean(axis=1), dict(zip(names, times, strict=True))
+    probability: np.ndarray  # (n,): of a crossing up to the horizon
+    earliest: np.ndarray  # (n,): all three infinite where they lie beyond the horizon
+    median: np.ndarray
+    latest: np.ndarray
+
+    @classmethod
+    def of(cls, crossings: np.ndarray, coverage: float) -> Window:
+        """From the crossings (n, S) of samples, infinite where there is none."""
+        levels = [(1 - coverage) / 2, 0.5, (1 + coverage) / 2]
+        return cls(
+            np.isfinite(crossings).mean(axis=1),
+            *np.quantile(crossings, levels, axis=1, method="inverted_cdf"),
+        )
 
 
 class SamplesFutures:

@@ -8,7 +8,7 @@ from scipy.stats import beta
 
 from skpolyode import Panel
 from skpolyode.futures import SamplePaths
-from skpolyode.futures.continued import first_crossings, grid_leads, standard_error, window_of
+from skpolyode.futures.continued import Window, first_crossings, grid_leads, standard_error
 
 
 def test_a_path_crosses_where_its_line_does():
@@ -52,11 +52,11 @@ def test_a_standard_error_is_that_of_a_share_of_so_many(n_known):
 
 def test_a_window_is_of_quantiles_with_what_never_crosses_last():
     crossings = np.array([[1.0, 2, 3, 4, 5, 6, 7, 8, np.inf, np.inf], [np.inf] * 10])
-    probability, window = window_of(crossings, 0.6)
-    np.testing.assert_array_equal(probability, [0.8, 0.0])
-    np.testing.assert_array_equal(window["earliest"], [2.0, np.inf])
-    np.testing.assert_array_equal(window["median"], [5.0, np.inf])
-    np.testing.assert_array_equal(window["latest"], [8.0, np.inf])
+    window = Window.of(crossings, 0.6)
+    np.testing.assert_array_equal(window.probability, [0.8, 0.0])
+    np.testing.assert_array_equal(window.earliest, [2.0, np.inf])
+    np.testing.assert_array_equal(window.median, [5.0, np.inf])
+    np.testing.assert_array_equal(window.latest, [8.0, np.inf])
 
 
 @pytest.fixture
