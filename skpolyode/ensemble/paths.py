@@ -377,7 +377,7 @@ def _log_gaps(model: ModelEmbedder, panel: Panel) -> np.ndarray:
     return np.where(counts > 1, np.log(length / model.units.time_scale), 0.0)[..., None]
 
 
-def late_path_errors(
+def lazy_path_errors(
     model: ModelEmbedder, judging: Panel, trained: Panel | None, new_from: np.ndarray | None = None
 ) -> Lazy:
     """`PathErrors` that are learned at first use, from judging series and then those of training.

@@ -34,7 +34,7 @@ from skpolyode.ensemble.backtest import (
 from skpolyode.ensemble.conformal import Calibration
 from skpolyode.ensemble.member import N_FOLDS, NEGLIGIBLE, Records, RollingOrigins
 from skpolyode.ensemble.members import BASE, MEMBERS, RECORDS, Members, members_of
-from skpolyode.ensemble.paths import late_path_errors
+from skpolyode.ensemble.paths import lazy_path_errors
 from skpolyode.ensemble.periods import Seasons, alternatives, shared_seasons
 from skpolyode.fit_report import Decision
 from skpolyode.futures.spread import predictors_of, spread_at
@@ -589,7 +589,7 @@ def stack_forecasts(state: FitState, stage: StackForecasts) -> None:
     stacking = Lazy(lambda: replace(both.learned[0], structural=learn and learn(panel)))
     errors = Lazy(lambda: calibrate(both.learned[1], unit))
     others = None if tested is None or new_from is not None else trained
-    paths = late_path_errors(model, judged, others, new_from)
+    paths = lazy_path_errors(model, judged, others, new_from)
     state.embedder = replace(model, stacking=stacking, calibration=errors, path_errors=paths)
     state.report.decisions.append(Lazy(lambda: _decision(stacking, unit, n_series)))
 

@@ -29,7 +29,7 @@ def _path_embedder(past: MemoryReadout, path: str, panel: Panel) -> PathEmbedder
     embedder, few = PathEmbedder(past.units, past, path), first_series(panel)
     if len(few) < len(panel):
         few = Panel.concat([few], ids=few.ids)  # a slice would keep all alive
-    errors = Lazy(lambda: wing("ensemble.paths").late_path_errors(embedder, few, None).learned)
+    errors = Lazy(lambda: wing("ensemble.paths").lazy_path_errors(embedder, few, None).learned)
     return replace(embedder, path_errors=errors)
 
 

@@ -82,6 +82,7 @@ def test_prediction_of_a_growth_is_that_of_the_joint_normal():
         assert_allclose(error[q], np.sqrt(joint[-1, -1] - gain @ joint[:-1, -1]))
 
 
+@pytest.mark.slow
 def test_program_prints_tables_of_all_methods(tmp_path, monkeypatch, capsys):
     panel, own_method = children(8), {"truth": lambda _, test: np.nan_to_num(test.truth)}
     write(panel, tmp_path / "school.parquet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 from numpy.testing import assert_allclose
 
 from benchmarks import path_questions
@@ -47,6 +48,7 @@ def test_windows_begin_and_end_at_rows_that_are_known_and_truth_is_denser():
     assert abs(truth[0] - rows) < 1.0
 
 
+@pytest.mark.slow
 def test_program_prints_every_part(tmp_path, monkeypatch, capsys):
     rng, rows = np.random.default_rng(0), []
     for k in range(12):

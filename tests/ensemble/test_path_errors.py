@@ -136,7 +136,7 @@ def test_held_out_series_come_first(monkeypatch):
     """The others, which the model knows, fill up the rows."""
     monkeypatch.setattr(paths, "TABLE", TableSettings(n_rows=400))
     known, other = motions(4, 100, size=0.01), motions(4, 100, size=0.2)
-    late = paths.late_path_errors(lines(), Panel.from_series(other), Panel.from_series(known))
+    late = paths.lazy_path_errors(lines(), Panel.from_series(other), Panel.from_series(known))
     own = Panel.from_series([([0.0, 1.0], [0.0, 0.0])])
     assert_allclose(stds(late.learned, lines(), own, [0.5]), 0.1, rtol=0.2)
 
@@ -298,10 +298,14 @@ def test_a_standard_deviation_and_an_interval_are_one_answer(of_sines, tmp_path)
     np.testing.assert_array_equal(half[0], lower.values - std)
 
 
-def test_a_deviation_of_a_filter_is_that_of_an_interval_without_the_noise():
-    panel, asked, truth = sines(24, 0, noise=0.2)
-    model = PolyODETransformer(max_epochs=4, random_state=0, observations="noisy").fit(panel)
-    panel, asked, truth = sines(40, 1, noise=0.2)
+@pytest.fixture(scope="module")
+def filtering() -> PolyODETransformer:
+    model = PolyODETransformer(max_epochs=6, random_state=0, observations="noisy")
+    return model.fit(sines(30, 0, noise=0.2)[0])
+
+
+def test_a_deviation_of_a_filter_is_that_of_an_interval_without_the_noise(filtering):
+    model, (panel, asked, truth) = filtering, sines(40, 1, noise=0.2)
     lower, upper = model.interpolate_interval(panel, asked, coverage=0.9)
     std = model.interpolate_std(panel, asked).values
     total = np.sqrt(std**2 + model.noise_**2)
@@ -316,12 +320,9 @@ def test_a_deviation_of_a_filter_is_that_of_an_interval_without_the_noise():
     assert (ahead > 0).all()
 
 
-def test_at_noisy_observations_the_deviation_is_what_the_filter_leaves():
+def test_at_noisy_observations_the_deviation_is_what_the_filter_leaves(filtering):
     """Errors at hidden rows, mostly noise, do not say what is left where a row is known."""
-    panel, *_ = sines(40, 0, noise=0.2)
-    model = PolyODETransformer(max_epochs=8, random_state=0, observations="noisy").fit(panel)
-    noisy, *_ = sines(60, 1, noise=0.2)
-    clean, *_ = sines(60, 1)
+    model, (noisy, *_), (clean, *_) = filtering, sines(40, 1, noise=0.2), sines(40, 1)
     assert_allclose(noisy.times, clean.times)
     std, seen = model.interpolate_std(noisy).values, ~np.isnan(noisy.values)
     inside = np.abs(model.interpolate(noisy).values - clean.values) <= 2 * std
