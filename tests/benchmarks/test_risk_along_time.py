@@ -20,6 +20,7 @@ def test_scores_of_answers_that_are_known():
     assert_allclose([brier(y, np.eye(2)[y]), brier(y, share)], [0.0, 0.1875])
 
 
+@pytest.mark.slow
 def test_ages_of_series_are_compared(monkeypatch):
     monkeypatch.setattr(risk_along_time, "N_CUTS", 2)
     y = np.tile([0, 1], 10)
