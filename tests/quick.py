@@ -17,9 +17,9 @@ from skpolyode.structural import forecaster
 from skpolyode.training import loop
 from skpolyode.transformers import stages
 
-CHECK_STEPS = stages.CheckStepSize.run
-OF_PATHS = {stage: stage.run for stage in (stages.LearnWaves, stages.LearnBeginnings)}
+OF_PATHS = stages.LearnWaves, stages.LearnBeginnings
 WHOLE = {
+    **{(stage, "run"): stage.run for stage in (stages.CheckStepSize, *OF_PATHS)},
     (mixed, "SETTINGS"): mixed.SETTINGS,
     (forecaster, "SETTINGS"): forecaster.SETTINGS,
     (table, "SETTINGS"): table.SETTINGS,
@@ -94,8 +94,7 @@ def small_fits() -> Iterator[None]:
 @contextmanager
 def whole_fits() -> Iterator[None]:
     """Within, fits do all that they do outside of tests; see `small_fits` in tests/conftest.py."""
-    runs = {stages.CheckStepSize: CHECK_STEPS, **OF_PATHS}
-    with all_replaced({**WHOLE, **{(stage, "run"): run for stage, run in runs.items()}}):
+    with all_replaced(WHOLE):
         yield
 
 

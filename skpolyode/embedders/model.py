@@ -445,35 +445,35 @@ class ModelEmbedder(Embedder):
 
         They are within the limits of channels.
         """
-        is_combined = combine and self.stacking is not None
-        asked = (self.standardised(panel), times, offsets) if is_combined else ()
-        ends = self._ends(panel, panel.offsets[1:] - 1, *asked)
+        rows = panel.offsets[1:] - 1
+        ends = self._ends(panel, rows)
+        if combine and self.stacking is not None:
+            ends = self._stacked(ends, panel, rows, self.standardised(panel), times, offsets)
         scaler, found = self.units.scaler, self.continued(ends, times, offsets)
         return scaler.within_limits(scaler.inverse(found), panel, offsets)
 
-    def _ends(
+    def _ends(self, panel: Panel, rows: np.ndarray) -> Ends:
+        """What forecasts start from after `rows` (O,) of a panel."""
+        if np.array_equal(rows, panel.offsets[1:] - 1):
+            return Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
+        series, model = series_of_rows(panel)[rows], self.follower
+        pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
+        return Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
+
+    def _stacked(
         self,
+        ends: Ends,
         panel: Panel,
         rows: np.ndarray,
-        cells: Standardised | None = None,
-        times: np.ndarray | None = None,
-        offsets: np.ndarray | None = None,
+        cells: Standardised,
+        times: np.ndarray,
+        offsets: np.ndarray,
     ) -> Ends:
-        """What forecasts start from after `rows` (O,) of a panel.
-
-        With the `cells` of the panel, and the times that are asked for, forecasts are combined.
-        """
-        if is_last := np.array_equal(rows, panel.offsets[1:] - 1):
-            ends = Ends(panel, panel.start, lambda part: self.recent_states(panel[part]))
-        else:
-            series, model = series_of_rows(panel)[rows], self.follower
-            pasts, start = take(panel, series, rows, rows + 1), panel.start[series]
-            ends = Ends(pasts, start, lambda part: self.states_at(panel, rows[part], model))
-        if cells is None:
-            return ends
+        """The same with what combined forecasts start from; the panel has these cells."""
         each = rows[series_index(offsets)]
         others = self.stacking.of_series(self.units.scaler, panel, each, times)
-        known, driven = self.stacking.known_at(cells, rows), None if is_last else cells.driven[rows]
+        driven = None if ends.panel is panel else cells.driven[rows]
+        known = self.stacking.known_at(cells, rows)
         return ends._replace(known=known, driven=driven, others=others)
 
     def continued(self, ends: Ends, times: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -538,7 +538,7 @@ class ModelEmbedder(Embedder):
             Whether to compute forecasts, or only predictors.
         """
         cells, rows = self.standardised(panel), panel.offsets[1:] - 1 if rows is None else rows
-        ends = self._ends(panel, rows, cells, times, offsets)
+        ends = self._stacked(self._ends(panel, rows), panel, rows, cells, times, offsets)
         ends = ends if with_values else ends._replace(states=None)
         leads = time_since_seen(panel, rows[series_index(offsets)], times)
         spread = spread_at(cells.values, panel.offsets, rows)

@@ -58,7 +58,8 @@ def hidden_cells(panel: Panel, kind: str, rng: np.random.RandomState) -> np.ndar
     if kind in (BEGINNINGS, STARTS, ENDS):
         lots = np.where(total > 0, rng.random_sample(total.shape), -1.0)
         drawn = np.arange(total.shape[1]) == lots.argmax(axis=1)[:, None]
-        share = np.minimum((2 - of_rows) * rng.random_sample((panel.n_series, 1)), 1.0)
+        longest = 1.0 if of_rows else 2.0  # which is all in half of the series
+        share = np.minimum(longest * rng.random_sample((panel.n_series, 1)), 1.0)
         most = total - (total == total.sum(axis=1, keepdims=True))
         place = total[series] - 1 - place if kind == ENDS else place
         return observed & (place < np.where(drawn, np.ceil(share * most), 0)[series])

@@ -100,13 +100,18 @@ class Records(NamedTuple):
         ranges = (np.minimum, old.lowest), (np.maximum, old.highest)
         reach = [np.where(is_first, x, f(known, x)) for f, known in ranges]
         first = np.where(is_first, t, old.first_time), np.where(is_first, x, old.first_value)
-        totals = 1.0 + old.totals * np.exp(-(t - old.last_time)[..., None] / SPANS)
+        totals = 1.0 + old.totals * _share_kept(t - old.last_time)
         means = old.means + (x[..., None] - old.means) / totals
         new = cls(n, old.mean + (x - old.mean) / n, *first, t, x, *reach, means, totals)
         return np.where(mask[..., None], new.packed(), cells)
 
 
 _N_SCALARS = len(Records._fields[:-2])  # fields of a record that hold one number
+
+
+def _share_kept(gaps: np.ndarray) -> np.ndarray:
+    """Factors (..., 6) of the weight of an observation after gaps (...)."""
+    return np.exp(-gaps[..., None] / SPANS)
 
 
 def _exponential_means(
@@ -120,7 +125,7 @@ def _exponential_means(
     sums, step = values[:, None] * totals, 1
     later = np.flatnonzero(series[step:] == series[:-step]) + step
     while len(later):
-        kept = np.exp((times[later - step] - times[later])[:, None] / SPANS)
+        kept = _share_kept(times[later] - times[later - step])
         for array in (sums, totals):
             array[later] += kept * array[later - step]
         step *= 2
@@ -162,6 +167,7 @@ class RollingOrigins:
         n_series, n_rows = self.whose.max(initial=-1) + 1, self.panel.n_observations
         own, others = ((x.whose, x.origins, x.rows, x.origin) for x in (self, other))
         others = map(np.add, others, (n_series, n_rows, n_rows, len(self.origins)))
+        # Times are counted anew, as joined datetimes may have another clock.
         return self.of(model, panel, *map(np.concatenate, zip(own, others, strict=True)))
 
     @property

@@ -213,9 +213,9 @@ class PathErrors:
                 found = np.where(side == k, ask(own), found)
         return found
 
-    def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, spread: np.ndarray) -> np.ndarray:
+    def _of_equal_gaps(self, model: ModelEmbedder, panel: Panel, plain: np.ndarray) -> np.ndarray:
         """Predictors (n_series, D, S) of the error size of series, as if of equal mean gaps."""
-        return spread if self.by_gap is None else spread - self.by_gap * _log_gaps(model, panel)
+        return plain if self.by_gap is None else plain - self.by_gap * _log_gaps(model, panel)
 
     def _gaps(self, model: ModelEmbedder, asked: PathQuery, nearest: float = 0.0) -> Gaps:
         missed = _innovations(model, asked.seen) / self.innovation
@@ -272,17 +272,21 @@ class PathErrors:
         distance[is_open | ((gaps.side < 0) & (self.starts is None))] = np.nan
         if model.filters:  # the path need not pass through observations
             distance = np.maximum(distance, _NOWHERE)
-        spread = _predictors(model, asked.seen)
-        spread = (spread, self._of_equal_gaps(model, asked.seen, spread))
-        spread = (own[asked.series] for own in spread)
-        predictors = np.where(np.isnan(distance)[..., None], *spread)
+        plain = _predictors(model, asked.seen)
+        both = plain, self._of_equal_gaps(model, asked.seen, plain)
+        both = (own[asked.series] for own in both)
+        predictors = np.where(np.isnan(distance)[..., None], *both)
         expected = np.ones(distance.shape)
         if self.law is not None:
             about = gaps.predictors, self.noise**2, self.at_rows(model, asked)
             size = self.by_side(gaps.side, lambda own: own.law.sizes(*about))
             expected = np.where(np.isnan(distance), 1.0, size)
-        columns = predictors, distance, expected, gaps.side
-        return dict(zip(("predictors", "distance", "expected", "side"), columns, strict=True))
+        return {
+            "predictors": predictors,
+            "distance": distance,
+            "expected": expected,
+            "side": gaps.side,
+        }
 
     def half_widths_at(self, model: ModelEmbedder, level: float, query: Query) -> np.ndarray:
         """Half widths (Q, D) of intervals at any times, in the units of the channels."""

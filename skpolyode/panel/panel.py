@@ -484,20 +484,22 @@ class Panel:
         >>> Panel.from_rows(panel.rows).equals(panel)
         True
         """
-        panel, times, beside = cls.__new__(cls), rows.times, rows.beside
-        arrays = times.counts, times.ticks, rows.values, rows.offsets, rows.ids, *beside.values()
-        views = [None if array is None else array.view() for array in arrays]
-        for view in views:
-            if view is not None:
-                view.flags.writeable = False
-        counts, ticks, values, offsets, ids, *columns = views
+
+        def read_only(array: np.ndarray | None) -> np.ndarray | None:
+            if array is not None:
+                array = array.view()
+                array.flags.writeable = False
+            return array
+
+        panel = cls.__new__(cls)
+        counts, ticks = read_only(rows.times.counts), read_only(rows.times.ticks)
         panel._rows = replace(
             rows,
-            times=times._replace(counts=counts, ticks=ticks),
-            values=values,
-            beside=dict(zip(beside, columns, strict=True)),
-            offsets=offsets,
-            ids=ids,
+            times=rows.times._replace(counts=counts, ticks=ticks),
+            values=read_only(rows.values),
+            beside={name: read_only(column) for name, column in rows.beside.items()},
+            offsets=read_only(rows.offsets),
+            ids=read_only(rows.ids),
         )
         panel._checked, panel._observed = checked, observed
         return panel
@@ -512,17 +514,20 @@ class Panel:
     rows: Rows = stored("_rows", "Everything that the panel holds.")
     is_checked: bool = stored("_checked", "Whether the rows were checked, unlike those of `like`.")
     times: np.ndarray = stored("_rows.times.counts", "Times of all rows, float64 (n_obs,).")
-    # For datetimes and large integers closer than differences of `times`, which are rounded as
-    # counts since 1970 (to 2e-7 s today).
     elapsed: np.ndarray = stored(
-        "_rows.elapsed", "Times since the first row of the series, float64 (n_obs,)."
+        "_rows.elapsed",
+        "Times since the first row of the series, float64 (n_obs,): for datetimes and large "
+        "integers closer than differences of `times`, which are rounded as counts since 1970 (to "
+        "2e-7 s today).",
     )
     values: np.ndarray = stored("_rows.values", "Values, float64 (n_obs, D), NaN: not observed.")
     errors: np.ndarray | None = stored(
         "_rows.errors", "Standard deviations of the values, float64 (n_obs, D), NaN: unknown."
     )
     inputs: Inputs | None = stored("_rows.inputs", "Exogenous variables of the series, or None.")
-    offsets: np.ndarray = stored("_rows.offsets", "Where series start, int64 (n_series + 1,).")
+    offsets: np.ndarray = stored(
+        "_rows.offsets", "First row of each series and the end of the last, int64 (n_series + 1,)."
+    )
     lengths: np.ndarray = stored("_rows.lengths", "Rows of each series, int64 (n_series,).")
     ids: np.ndarray = stored("_rows.ids", "Labels of the series, of shape (n_series,).")
     channel_names: tuple[str, ...] = stored("_rows.channel_names", "Names of the channels.")

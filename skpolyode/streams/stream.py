@@ -430,7 +430,8 @@ class SeriesStream:
 
     def _rows_of(self, series: int) -> Kept:
         """The rows kept of one series."""
-        return self._kept.get(series, Kept.of(self._before._panel, 0))  # a panel without rows
+        kept = self._kept.get(series)
+        return Kept.of(self._before._panel, 0) if kept is None else kept  # a panel without rows
 
     def _append(self, rows: Panel, panel: Panel, inputs: Any) -> None:
         """Keep the rows and inputs of an update; rows that are now too old go into `_before`.

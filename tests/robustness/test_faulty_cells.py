@@ -127,7 +127,7 @@ def test_of_estimators_around_a_transformer(frozen):
                 partial(PolyODEClassifier, inner, features=kind, random_state=0),
                 lambda e: e.predict_proba(SERIES),
             )
-            for kind in (FEATURES if frozen else ("coefficients",))
+            for kind in FEATURES
         ),
     ):
         with pytest.warns(UserWarning, match="is far from all others") as warned:
